@@ -1,0 +1,166 @@
+// Package lint holds the tests that keep the house in order: who may import
+// whom, and that no package of the libraries logs, exits or panics.
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tritier/tritier"
+
+// rule says which of the module's own packages a package and those below it
+// may import. The longest matching prefix applies; a package without a rule
+// fails the test, so that new packages get one.
+type rule struct {
+	prefix string
+	allow  []string
+	why    string
+}
+
+var rules = []rule{
+	{"placement", []string{"placement"}, "policies are pure: no I/O, no clock, no other part of the house"},
+	{"placement/policytest", []string{"placement"}, "tests policies alone"},
+	{"tier", []string{"placement", "tier"}, "takes engines and stores through interfaces of its own"},
+	{"libnvm", []string{"libnvm", "internal/vfio", "internal/uring", "internal/servicetime", "internal/pci", "internal/qemu", "internal/memfd"}, "the driver is free of CUDA"},
+	{"cuda", []string{"cuda"}, "the driver API knows nothing of tiers"},
+	{"copyeng", []string{"copyeng", "cuda", "internal/pinned"}, "moves bytes between host and GPU"},
+	{"bamio", []string{"bamio", "libnvm", "cuda", "internal/pinned"}, "GPU-initiated I/O"},
+	{"sim", []string{"sim", "tier", "placement", "internal/servicetime", "internal/units"}, "no CUDA, no backend"},
+	{"sim/trace", []string{"sim/trace"}, "readers stand alone"},
+	{"sim/workload", []string{"sim/workload", "sim/trace", "internal/units"}, "generators make traces"},
+	{"cmd", []string{"*"}, "commands assemble everything"},
+	{"internal", []string{"internal", "libnvm", "tier", "placement"}, "helpers know no command and no simulator"},
+	{"internal/lint", nil, "looks at source only"},
+	{"internal/units", nil, "stands alone"},
+	{"internal/servicetime", []string{"internal/units"}, "one schema for simulator and drives"},
+	{"internal/uring", nil, "stands alone"},
+	{"internal/vfio", nil, "stands alone"},
+	{"internal/pci", nil, "stands alone"},
+	{"", []string{"tier", "placement", "copyeng", "bamio", "libnvm", "cuda", "internal"}, "the root package assembles the memory"},
+}
+
+type pkg struct {
+	ImportPath, Name                     string
+	Imports, TestImports, XTestImports   []string
+	Dir                                  string
+	GoFiles, TestGoFiles, IgnoredGoFiles []string
+}
+
+// packages lists the module's packages for both cgo settings.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Name,Imports,TestImports,XTestImports,Dir,GoFiles,TestGoFiles", module+"/...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p pkg
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	if len(list) < 5 {
+		t.Fatalf("go list found only %d packages", len(list))
+	}
+	return list
+}
+
+// below says whether rel is prefix or lies below it.
+func below(rel, prefix string) bool {
+	return prefix == "" || rel == prefix || strings.HasPrefix(rel, prefix+"/")
+}
+
+func ruleFor(rel string) (best rule, ok bool) {
+	for _, r := range rules {
+		if r.prefix == "" && rel != "" {
+			continue
+		}
+		if below(rel, r.prefix) && (!ok || len(r.prefix) > len(best.prefix)) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
+}
+
+// violation returns why rel may not import imp, or "".
+func violation(rel, imp string) string {
+	r, ok := ruleFor(rel)
+	if !ok {
+		return fmt.Sprintf("package %s has no rule in internal/lint: add one", rel)
+	}
+	if below(imp, "cmd") {
+		return fmt.Sprintf("%s imports %s: nobody imports a command", rel, imp)
+	}
+	if slices.Contains(r.allow, "*") || slices.ContainsFunc(r.allow, func(a string) bool { return below(imp, a) }) {
+		return ""
+	}
+	return fmt.Sprintf("%s imports %s: %s", rel, imp, r.why)
+}
+
+func TestLayering(t *testing.T) {
+	for _, p := range packages(t) {
+		rel := relative(p.ImportPath)
+		for _, imp := range p.Imports {
+			if !strings.HasPrefix(imp, module) {
+				continue
+			}
+			if v := violation(rel, relative(imp)); v != "" {
+				t.Error(v)
+			}
+		}
+		checkPure(t, rel, p.Imports)
+	}
+}
+
+// checkPure enforces that placement, tier and sim have no wall clock, no
+// global random source and no processes: they run in virtual time.
+func checkPure(t *testing.T, rel string, imports []string) {
+	if !below(rel, "placement") && !below(rel, "tier") && rel != "sim" {
+		return
+	}
+	for _, imp := range []string{"time", "math/rand", "math/rand/v2", "log", "log/slog", "os/exec", "net", "net/http"} {
+		if slices.Contains(imports, imp) && path.Base(rel) != "policytest" {
+			t.Errorf("%s imports %s: it runs in virtual time, seeded, without I/O", rel, imp)
+		}
+	}
+}
+
+func relative(importPath string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+}
+
+// The rules themselves: each row is an import that must be refused or allowed.
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"placement", "tier", false},
+		{"tier", "placement", true},
+		{"tier", "libnvm", false},
+		{"sim", "tier", true},
+		{"sim", "cuda", false},
+		{"sim/trace", "sim", false},
+		{"libnvm/soft", "internal/uring", true},
+		{"libnvm/soft", "cuda", false},
+		{"copyeng", "libnvm", false},
+		{"cmd/tritier", "sim/report", true},
+		{"sim", "cmd/tritier", false},
+		{"", "tier", true},
+		{"", "sim", false},
+		{"newpackage", "tier", false},
+	} {
+		if got := violation(c.from, c.to); (got == "") != c.ok {
+			t.Errorf("%q -> %q: allowed %v, want %v (%s)", c.from, c.to, got == "", c.ok, got)
+		}
+	}
+}
