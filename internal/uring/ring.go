@@ -13,8 +13,8 @@ import (
 // MaxEntries bounds the size of a ring.
 const MaxEntries = 32768
 
-// maxVectors is the kernel's bound on the buffers of one operation (IOV_MAX).
-const maxVectors = 1024
+// MaxVectors is the kernel's bound on the buffers of one operation (IOV_MAX).
+const MaxVectors = 1024
 
 // Options are the choices at New.
 type Options struct {
@@ -49,7 +49,6 @@ type Ring struct {
 type slot struct {
 	token   uint64
 	buf     []byte
-	bufs    [][]byte
 	vectors []unix.Iovec
 	busy    bool
 }
@@ -111,14 +110,15 @@ func (r *Ring) Write(fd int, p []byte, off int64, token uint64) error {
 	return r.single(opWrite, fd, p, off, token)
 }
 
-// ReadVec prepares a read into several buffers.
-func (r *Ring) ReadVec(fd int, bufs [][]byte, off int64, token uint64) error {
-	return r.vector(opReadv, fd, bufs, off, token)
+// ReadVec prepares a read into several buffers, 1 to MaxVectors. The ring keeps
+// v itself, which must not change before the completion.
+func (r *Ring) ReadVec(fd int, v []unix.Iovec, off int64, token uint64) error {
+	return r.vector(opReadv, fd, v, off, token)
 }
 
-// WriteVec prepares a write of several buffers.
-func (r *Ring) WriteVec(fd int, bufs [][]byte, off int64, token uint64) error {
-	return r.vector(opWritev, fd, bufs, off, token)
+// WriteVec prepares a write of several buffers, as ReadVec.
+func (r *Ring) WriteVec(fd int, v []unix.Iovec, off int64, token uint64) error {
+	return r.vector(opWritev, fd, v, off, token)
 }
 
 // Datasync prepares fdatasync(2). It covers the writes that were reaped before
@@ -145,24 +145,19 @@ func (r *Ring) single(op uint8, fd int, p []byte, off int64, token uint64) error
 	return err
 }
 
-func (r *Ring) vector(op uint8, fd int, bufs [][]byte, off int64, token uint64) error {
-	if len(bufs) == 1 {
-		return r.single(op-opReadv+opRead, fd, bufs[0], off, token)
+func (r *Ring) vector(op uint8, fd int, v []unix.Iovec, off int64, token uint64) error {
+	if len(v) == 0 || len(v) > MaxVectors {
+		return fmt.Errorf("uring: %d buffers in one operation, 1 to %d are possible", len(v), MaxVectors)
 	}
-	if len(bufs) > maxVectors {
-		return fmt.Errorf("uring: %d buffers are too many for one operation (at most %d)", len(bufs), maxVectors)
+	s, err := r.prepare(sqe{opcode: op, fd: int32(fd), off: uint64(off), addr: vectorAddress(v), len: uint32(len(v))}, token)
+	if err == nil {
+		s.vectors = v
 	}
-	s, err := r.prepare(sqe{opcode: op, fd: int32(fd), off: uint64(off), len: uint32(len(bufs))}, token)
-	if err != nil {
-		return err
-	}
-	s.bufs = append(s.bufs[:0], bufs...)
-	r.q.sqes[(r.tail-1)&r.q.sqMask].addr = s.fillVectors(bufs)
-	return nil
+	return err
 }
 
-// prepare takes a slot and writes e, with the slot as user data, at the tail.
-// The tail is published by Submit alone, so the entry may still be changed.
+// prepare takes a slot and writes e, with the slot as user data, at the tail,
+// which Submit publishes.
 func (r *Ring) prepare(e sqe, token uint64) (*slot, error) {
 	if r.closed {
 		return nil, ErrClosed
@@ -266,8 +261,7 @@ func (r *Ring) take(e cqe) (Completion, error) {
 	if e.res < 0 {
 		c.N, c.Err = 0, syscall.Errno(-e.res)
 	}
-	s.buf, s.busy = nil, false
-	clear(s.bufs)
+	s.buf, s.vectors, s.busy = nil, nil, false
 	r.freeList = append(r.freeList, uint32(e.userData))
 	return c, nil
 }

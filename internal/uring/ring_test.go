@@ -83,6 +83,14 @@ func one(t testing.TB, r *Ring, err error) Completion {
 	return reapAll(t, r, 1)[0]
 }
 
+func iovecs(bufs ...[]byte) []unix.Iovec {
+	var v []unix.Iovec
+	for _, b := range bufs {
+		v = append(v, unix.Iovec{Base: &b[0], Len: uint64(len(b))})
+	}
+	return v
+}
+
 func TestReadWriteBothModes(t *testing.T) {
 	for _, oneThread := range []bool{false, true} {
 		r := newRing(t, Options{Entries: 8, OneThread: oneThread})
@@ -100,10 +108,10 @@ func TestReadWriteBothModes(t *testing.T) {
 			t.Fatalf("read: %+v, data equal %v", c, bytes.Equal(got, data))
 		}
 		a, b := make([]byte, 1000), make([]byte, 3096)
-		if c := one(t, r, r.ReadVec(fd, [][]byte{a, b}, 8192, 45)); c.N != 4096 || !bytes.Equal(append(a, b...), data) {
+		if c := one(t, r, r.ReadVec(fd, iovecs(a, b), 8192, 45)); c.N != 4096 || !bytes.Equal(append(a, b...), data) {
 			t.Fatalf("vectored read: %+v", c)
 		}
-		if c := one(t, r, r.WriteVec(fd, [][]byte{data[:4], data[4:8]}, 0, 46)); c.N != 8 {
+		if c := one(t, r, r.WriteVec(fd, iovecs(data[:4], data[4:8]), 0, 46)); c.N != 8 {
 			t.Fatalf("vectored write: %+v", c)
 		}
 		if _, err := f.ReadAt(got[:12], 0); err != nil || string(got[:12]) != "tiertier\x00\x00\x00\x00" {
@@ -266,6 +274,11 @@ func TestOptionsAndClose(t *testing.T) {
 	r := newRing(t, Options{Entries: 3})
 	if r.Capacity() != 4 {
 		t.Errorf("capacity %d, want 3 rounded up to 4", r.Capacity())
+	}
+	for _, n := range []int{0, MaxVectors + 1} {
+		if err := r.ReadVec(0, make([]unix.Iovec, n), 0, 0); err == nil {
+			t.Errorf("an operation with %d buffers was taken", n)
+		}
 	}
 	must(t, r.Close())
 	if err := r.Read(0, nil, 0, 0); !errors.Is(err, ErrClosed) {

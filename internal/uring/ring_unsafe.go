@@ -143,15 +143,9 @@ func (q *queues) probeOpcodes() error {
 // address is a buffer's address for an SQE.
 func address(p []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p)))) }
 
-// fillVectors writes bufs to the slot's iovec array and returns its address.
-func (s *slot) fillVectors(bufs [][]byte) uint64 {
-	s.vectors = s.vectors[:0]
-	for _, b := range bufs {
-		v := unix.Iovec{Base: unsafe.SliceData(b)}
-		v.SetLen(len(b))
-		s.vectors = append(s.vectors, v)
-	}
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s.vectors))))
+// vectorAddress is an iovec array's address for an SQE.
+func vectorAddress(v []unix.Iovec) uint64 {
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(v))))
 }
 
 // free reports the room in the submission ring: the kernel's head is acquired.
