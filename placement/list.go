@@ -83,3 +83,11 @@ func checkFraction(name, key string, v, limit float64) error {
 	}
 	return nil
 }
+
+// orDefault returns v, or d when v is zero.
+func orDefault[T int | float64](v, d T) T {
+	if v == 0 {
+		return d
+	}
+	return v
+}
