@@ -6,8 +6,8 @@ const MinFramesARC = 1
 // ARC is the adaptive replacement cache (Megiddo and Modha, FAST 2003, figure
 // 4). T1 holds pages seen once, T2 pages seen again; the ghost lists B1 and B2
 // remember what left them, and a miss that B1 or B2 remembers moves target,
-// the share of T1, towards the list that was wronged. The step is a whole
-// number of pages, the quotient of the ghost lists' sizes rounded down.
+// the share of T1, towards the list that was wronged. The target is a real
+// number, as are its steps, the quotients of the ghost lists' sizes.
 //
 // One miss of the figure is a Victim, if the tier is full, and an Insert. The
 // target moves once per miss: in Victim, or else in Insert. A victim that comes
@@ -18,7 +18,7 @@ type ARC struct {
 	nodes   links   // page p at p+arcBase; sentinels are the list numbers
 	list    []uint8 // the list that a page is in, or arcNone
 	size    [arcBase]int
-	target  int
+	target  float64 // the share of T1, in pages
 	frames  int
 	adapted Page // the incoming page for which Victim moved the target
 	victim  Page // the last victim, until another page is inserted
@@ -108,16 +108,11 @@ func (a *ARC) trim() {
 
 // adapt moves the target after a miss that ghost list g remembers.
 func (a *ARC) adapt(g uint8) {
-	b1, b2 := a.size[arcB1], a.size[arcB2]
-	switch {
-	case g == arcB1 && b2 < 2*b1: // the quotient is at most one: no division
-		a.target = min(a.target+1, a.frames)
-	case g == arcB1:
-		a.target = min(a.target+b2/b1, a.frames)
-	case b1 < 2*b2:
-		a.target = max(a.target-1, 0)
-	default:
-		a.target = max(a.target-b1/b2, 0)
+	b1, b2 := float64(a.size[arcB1]), float64(a.size[arcB2])
+	if g == arcB1 {
+		a.target = min(a.target+max(b2/b1, 1), float64(a.frames))
+	} else {
+		a.target = max(a.target-max(b1/b2, 1), 0)
 	}
 }
 
@@ -133,7 +128,7 @@ func (a *ARC) Victim(incoming Page, pins Pins) Page {
 		a.adapt(g)
 	}
 	from := uint32(arcT2)
-	if t1 := a.size[arcT1]; t1 > a.target || t1 == a.target && g == arcB2 {
+	if t1 := float64(a.size[arcT1]); t1 > a.target || t1 == a.target && g == arcB2 {
 		from = arcT1
 	}
 	i := a.nodes.lastUnpinned(from, arcBase, pins)
