@@ -1,0 +1,88 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+)
+
+// fileVersion is the version of saved policies that this program reads and
+// writes.
+const fileVersion = 1
+
+// maxFileLen bounds a saved policy.
+const maxFileLen = 64 << 10
+
+// file is a saved policy:
+//
+//	version: 1
+//	policy: gmt-reuse{t1=clock,t2=fifo,k=16}
+type file struct {
+	Version int    `yaml:"version"`
+	Policy  string `yaml:"policy"`
+}
+
+// LoadFile reads a saved policy: the policy that @FILE names. Unknown fields,
+// other versions and a policy that is itself an @FILE are errors.
+func LoadFile(path string) (Spec, error) {
+	raw, err := readFile(path)
+	if err != nil {
+		return Spec{}, fmt.Errorf("saved policy: %w", err)
+	}
+	var f file
+	if err := yaml.UnmarshalWithOptions(raw, &f, yaml.Strict()); err != nil {
+		return Spec{}, fmt.Errorf("saved policy %s: %w", path, err)
+	}
+	if f.Version != fileVersion {
+		return Spec{}, fmt.Errorf("saved policy %s: version %d, this program reads version %d", path, f.Version, fileVersion)
+	}
+	spec, err := parseInline(f.Policy)
+	if err != nil {
+		return Spec{}, fmt.Errorf("saved policy %s: %w", path, err)
+	}
+	return spec, nil
+}
+
+// readFile reads all of a small regular file.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxFileLen+1))
+	if err == nil && len(raw) > maxFileLen {
+		err = fmt.Errorf("%s is longer than %d bytes: that is no saved policy", path, maxFileLen)
+	}
+	return raw, err
+}
+
+// SaveFile writes s to path in its canonical form. The file appears complete
+// or not at all: it is written beside path and renamed.
+func SaveFile(path string, s Spec) error {
+	if s.placer == nil {
+		return errors.New("an empty policy cannot be saved: make one with Parse")
+	}
+	raw, err := yaml.Marshal(file{fileVersion, s.String()})
+	if err != nil {
+		return fmt.Errorf("save policy: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".policy-*")
+	if err != nil {
+		return fmt.Errorf("save policy: %w", err)
+	}
+	_, err = tmp.Write(raw)
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("save policy %s: %w", path, err)
+	}
+	return nil
+}

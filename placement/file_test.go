@@ -1,0 +1,73 @@
+package placement
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSaveAndLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuned.yaml")
+	for _, in := range []string{"lru", "random{t1=2q(kin=0.1),p=0.125,t2copy=keep}"} {
+		spec := mustParse(t, in)
+		if err := SaveFile(path, spec); err != nil {
+			t.Fatal(err)
+		}
+		for _, load := range []func() (Spec, error){
+			func() (Spec, error) { return LoadFile(path) },
+			func() (Spec, error) { return Parse("@" + path) },
+			func() (Spec, error) { return Parse(" @" + path + "\n") },
+		} {
+			if got, err := load(); err != nil || got.String() != spec.String() {
+				t.Errorf("%s reads back as %s, %v", spec, got, err)
+			}
+		}
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("saving left %v, %v", left, err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	for name, tc := range map[string]struct{ content, want string }{
+		"empty":     {"", "version 0"},
+		"version":   {"version: 2\npolicy: lru\n", "version 2, this program reads version 1"},
+		"unversion": {"policy: lru\n", "version 0"},
+		"unknown":   {"version: 1\npolicy: lru\nframes: 3\n", "frames"},
+		"twice":     {"version: 1\npolicy: lru\npolicy: arc\n", "policy"},
+		"syntax":    {"version: 1\npolicy: lrx\n", `unknown policy "lrx"`},
+		"nested":    {"version: 1\npolicy: '@other'\n", `found "@"`},
+		"type":      {"version: 1\npolicy: [lru]\n", "policy"},
+		"garbage":   {"\x00\xff{{{", "garbage"},
+		"long":      {"version: 1\npolicy: lru\n#" + strings.Repeat("x", maxFileLen), "longer than 65536 bytes"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(tc.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := LoadFile(path)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %s, %v; want an error that names the file and says %q", name, got, err, tc.want)
+		}
+	}
+	if _, err := Parse("@" + filepath.Join(dir, "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent file: %v", err)
+	}
+	if _, err := LoadFile(dir); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("directory: %v", err)
+	}
+}
+
+func TestSaveErrors(t *testing.T) {
+	if err := SaveFile(filepath.Join(t.TempDir(), "x"), Spec{}); err == nil {
+		t.Error("an empty policy was saved")
+	}
+	if err := SaveFile(filepath.Join(t.TempDir(), "absent", "x"), mustParse(t, "lru")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such folder: %v", err)
+	}
+}

@@ -1,0 +1,71 @@
+package placement
+
+import "math"
+
+// ReuseParams is the parameter block of gmt-reuse: all that a decision needs
+// beside a page's own record. It is plain data, replaced as a whole after each
+// fit, so that a GPU works from a copy of it.
+type ReuseParams struct {
+	Version uint64  // number of fits behind this block: 0 before the first
+	Slope   float64 // of VTD = Slope*RD + Offset; 1 without a trusted fit
+	Offset  float64 // in accesses; 0 without a trusted fit
+	Direct  uint64  // a VTD below it is its own reuse distance
+
+	T1     uint64 // frames of T1: a shorter reuse distance is short
+	T1T2   uint64 // frames of T1 and T2: a shorter one is medium
+	Short  uint64 // the same bounds for a VTD of Direct or more,
+	Medium uint64 // turned into virtual time by the fit
+
+	Seed        uint64 // of the coin
+	Window      uint32 // evictions that the anti-starvation rule looks back on
+	StarveAbove uint32 // it grants when more of these were bound for T3
+}
+
+// class is the class of an eviction after which the page was away for vtd.
+func (p *ReuseParams) class(vtd uint64) reuseClass {
+	short, medium := p.Short, p.Medium
+	if vtd < p.Direct {
+		short, medium = p.T1, p.T1T2
+	}
+	switch {
+	case vtd < short:
+		return reuseShort
+	case vtd < medium:
+		return reuseMedium
+	}
+	return reuseLong
+}
+
+// use publishes a fit that is trusted, or falls back to Slope 1 and Offset 0:
+// the virtual-time distance itself. That is the one estimate that needs no
+// model and is never too short, because a page cannot be away for fewer
+// accesses than distinct pages; a fit that was trusted once but describes an
+// earlier phase would have no such bound.
+func (p *ReuseParams) use(f ReuseFit) {
+	p.Version++
+	p.Slope, p.Offset = 1, 0
+	if f.Trusted {
+		p.Slope, p.Offset = f.Slope, f.Offset
+	}
+	p.setBounds()
+}
+
+// setBounds turns the bounds of the classes into virtual time, once per fit:
+// (vtd-Offset)/Slope < T is vtd < Slope*T+Offset. Decisions then need no
+// floating point, and host and GPU cannot round differently. The estimate is
+// held to at most vtd, as above, hence the bounds to at least T.
+func (p *ReuseParams) setBounds() {
+	bound := func(frames uint64) uint64 {
+		// The conversion of the product keeps a compiler from fusing it with
+		// the addition, which would make the result depend on the machine.
+		t := math.Ceil(float64(p.Slope*float64(frames)) + p.Offset)
+		switch {
+		case t >= 1<<63:
+			return 1 << 63
+		case t > float64(frames):
+			return uint64(t)
+		}
+		return frames
+	}
+	p.Short, p.Medium = bound(p.T1), bound(p.T1T2)
+}

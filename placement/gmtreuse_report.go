@@ -1,0 +1,77 @@
+package placement
+
+import "fmt"
+
+// ReuseReport is what gmt-reuse has learnt and decided so far. Classes are in
+// the order short, medium, long.
+type ReuseReport struct {
+	Params ReuseParams // in force now
+
+	Fits       uint64   // made so far
+	Trusted    uint64   // of these
+	Last       ReuseFit // the last one, with the reason if it is not trusted
+	Samples    uint64   // reuses measured, those for the next fit included
+	Impossible uint64   // of these, discarded by a fit: RD > VTD
+
+	First     uint64       // evictions of a page without history
+	Predicted [3]uint64    // evictions by predicted class
+	Kept      uint64       // victims that T1 kept: their eviction is still to come
+	Granted   uint64       // evictions bound for T3 that went to T2 against starvation
+	Classes   [3]uint64    // judged evictions by the class that was right
+	Outcomes  [3][3]uint64 // the same by predicted and right class, where there was a prediction
+}
+
+// Report returns the figures so far.
+func (g *GMTReuse) Report() ReuseReport {
+	r := g.report
+	r.Params = g.params
+	r.Samples += uint64(len(g.ring))
+	return r
+}
+
+// Fallback says whether virtual-time distances stand in for reuse distances,
+// because the last fit is not trusted or there was none yet.
+func (r ReuseReport) Fallback() bool { return !r.Last.Trusted }
+
+// Accuracy is the share of predictions that turned out right, 0 without any.
+func (r ReuseReport) Accuracy() float64 {
+	var right, all uint64
+	for p, row := range r.Outcomes {
+		for c, n := range row {
+			all += n
+			if p == c {
+				right += n
+			}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(right) / float64(all)
+}
+
+// String is the report in one line: which distances are in force and why.
+func (r ReuseReport) String() string {
+	var fit string
+	switch {
+	case r.Fits == 0:
+		fit = fmt.Sprintf("no fit yet (%d samples): virtual-time distance stands in for reuse distance", r.Samples)
+	case r.Fallback():
+		fit = fmt.Sprintf("fit not trusted (%s): virtual-time distance stands in for reuse distance", r.Last.Reason)
+	default:
+		fit = fmt.Sprintf("VTD = %.4g*RD%+.4g (R2 %.3f)", r.Last.Slope, r.Last.Offset, r.Last.R2)
+	}
+	return fmt.Sprintf("%s; %d of %d fits trusted; %.1f%% of predictions right; %d kept, %d granted to T2",
+		fit, r.Trusted, r.Fits, 100*r.Accuracy(), r.Kept, r.Granted)
+}
+
+// addFit counts a fit.
+func (r *ReuseReport) addFit(f ReuseFit) {
+	r.Fits++
+	r.Samples += uint64(f.Samples)
+	r.Impossible += uint64(f.Samples - f.Used)
+	r.Last = f
+	if f.Trusted {
+		r.Trusted++
+	}
+}

@@ -1,0 +1,36 @@
+package placement
+
+import "fmt"
+
+// RandomPlacer sends a victim of T1 to T2 with a fixed probability and else to
+// T3 (GMT-Random, ASPLOS 2024). The draw is a Hash of seed, virtual time and
+// page, so that a replay and the GPU draw the same.
+type RandomPlacer struct {
+	seed  uint64
+	below uint64 // a draw of 53 bits below it is T2
+}
+
+// drawBits is the width of a draw: what a float64 holds exactly.
+const drawBits = 53
+
+// NewRandomPlacer makes a RandomPlacer: p is the probability of T2, 0 to 1.
+func NewRandomPlacer(p float64, seed uint64) (*RandomPlacer, error) {
+	if !(p >= 0 && p <= 1) {
+		return nil, fmt.Errorf("a probability of %v is not within 0 and 1", p)
+	}
+	return &RandomPlacer{seed: seed, below: uint64(p * (1 << drawBits))}, nil
+}
+
+// Name is random.
+func (*RandomPlacer) Name() string { return "random" }
+
+// Grow has nothing to prepare.
+func (*RandomPlacer) Grow(int) {}
+
+// Fate draws ToT2 or ToT3.
+func (r *RandomPlacer) Fate(v Victim) Fate {
+	if Hash(r.seed, v.Now, v.Page)>>(64-drawBits) < r.below {
+		return ToT2
+	}
+	return ToT3
+}
