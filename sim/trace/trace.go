@@ -37,7 +37,21 @@ const (
 	// RequestStart marks the first Record of a request (a prompt, a kernel
 	// launch, an I/O command), for prefix hits and request boundaries.
 	RequestStart
+	// SameGroup marks a byte range that belongs to one access together with
+	// the Record before it: the lanes of one warp instruction. A Splitter makes
+	// one access per distinct page of a group. Page-addressed Records ignore it.
+	SameGroup
+	// WholePage marks a page-addressed Write that covers all of the page, so
+	// that the page's old contents need not be fetched. Byte ranges say this by
+	// their length instead.
+	WholePage
+	// Update marks a Write that reads the old bytes first (lackey's M, atomics):
+	// never a whole-page write, whatever its length.
+	Update
 )
+
+// knownFlags is every flag that this version defines.
+const knownFlags = PageAddressed | RequestStart | SameGroup | WholePage | Update
 
 // Record is one line of a trace: a page (PageAddressed) or a byte range.
 type Record struct {
@@ -66,15 +80,25 @@ type Error struct {
 	Format string // format being read; empty when it was not known yet
 	Line   int64  // 1-based line of a text format; 0 when not a text format
 	Offset int64  // byte offset in the decompressed input, when Line is 0
+	Record int64  // 1-based record, for faults found after decoding; else 0
+	Member string // file within an archive that the place refers to, or empty
 	What   string // what is wrong and, where it helps, what to do
 	Err    error  // cause, or nil
 }
 
 // Error gives one line: path, place, format, fault.
 func (e *Error) Error() string {
-	where := fmt.Sprintf("%s: offset %d", e.Path, e.Offset)
-	if e.Line > 0 {
-		where = fmt.Sprintf("%s:%d", e.Path, e.Line)
+	where := e.Path
+	if e.Member != "" {
+		where += ": " + e.Member
+	}
+	switch {
+	case e.Record > 0:
+		where = fmt.Sprintf("%s: record %d", where, e.Record)
+	case e.Line > 0:
+		where = fmt.Sprintf("%s:%d", where, e.Line)
+	default:
+		where = fmt.Sprintf("%s: offset %d", where, e.Offset)
 	}
 	if e.Format != "" {
 		where += " (" + e.Format + ")"
