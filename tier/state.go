@@ -46,7 +46,8 @@ type Event uint8
 const (
 	BeginFill       Event = iota // a miss took a frame for it
 	EndFill                      // its bytes are in the frame
-	FailFill                     // the fill failed: every waiter gets the error
+	FailFill                     // the fill from T3 failed: every waiter gets the error
+	FailPromote                  // the fill from T2 failed: it stays in T2
 	BeginDemote                  // T1's victim, bound for T2
 	EndDemote                    // its bytes are in a T2 slot
 	BeginWriteBack               // dirty victim, bound for T3
@@ -58,7 +59,7 @@ const (
 	numEvents
 )
 
-var eventNames = [numEvents]string{"BeginFill", "EndFill", "FailFill", "BeginDemote", "EndDemote",
+var eventNames = [numEvents]string{"BeginFill", "EndFill", "FailFill", "FailPromote", "BeginDemote", "EndDemote",
 	"BeginWriteBack", "EndWriteBack", "FailWriteBackT1", "FailWriteBackT2", "FailDemote", "Drop"}
 
 // String names the event.
@@ -84,6 +85,7 @@ func buildTransitions() (t [numStates][numEvents]State) {
 	t[Absent][BeginFill] = Filling
 	t[Filling][EndFill] = ResidentT1
 	t[Filling][FailFill] = Absent
+	t[Filling][FailPromote] = ResidentT2
 	t[ResidentT1][BeginDemote] = Demoting
 	t[ResidentT1][BeginWriteBack] = WritingBack
 	t[ResidentT1][Drop] = Absent

@@ -1,0 +1,63 @@
+package sim
+
+import "slices"
+
+// prefixCounter counts prefix hits: the accesses of each request before its
+// first one that needed the SSD. It is told of misses only, in order.
+type prefixCounter struct {
+	starts []uint64 // trace positions at which requests start, ascending
+	next   int      // index in starts of the first request after the current one
+	closed uint64   // hits of the requests before the current one
+	missed bool     // the current request has missed already
+}
+
+func newPrefixCounter(starts []uint64) *prefixCounter { return &prefixCounter{starts: starts} }
+
+// add appends the starts of further requests, for a stream.
+func (c *prefixCounter) add(starts []uint64) { c.starts = append(c.starts, starts...) }
+
+// miss notes that the access at trace position pos needed the SSD.
+func (c *prefixCounter) miss(pos uint64) {
+	if c.next < len(c.starts) && pos >= c.starts[c.next] {
+		c.advance(pos)
+	}
+	if !c.missed {
+		c.missed = true
+		c.closed += pos - c.start()
+	}
+}
+
+// advance closes the current request and all before the one that holds pos.
+func (c *prefixCounter) advance(pos uint64) {
+	if !c.missed {
+		c.closed += c.starts[c.next] - c.start()
+	}
+	i, found := slices.BinarySearch(c.starts[c.next:], pos)
+	if !found {
+		i-- // the request that pos lies in started before it
+	}
+	c.closed += c.starts[c.next+i] - c.starts[c.next]
+	c.next += i + 1
+	c.missed = false
+}
+
+// start is where the current request starts.
+func (c *prefixCounter) start() uint64 {
+	if c.next == 0 {
+		return 0
+	}
+	return c.starts[c.next-1]
+}
+
+// hits is the count when the trace has been run up to position end.
+func (c *prefixCounter) hits(end uint64) uint64 {
+	i, _ := slices.BinarySearch(c.starts, end)
+	open := prefixCounter{starts: c.starts[:i], next: min(c.next, i), closed: c.closed, missed: c.missed}
+	if end > open.start() && open.next < i {
+		open.advance(end - 1)
+	}
+	if !open.missed {
+		open.closed += end - open.start()
+	}
+	return open.closed
+}

@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tritier/tritier/internal/servicetime"
+	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier"
+)
+
+// Options apply to all jobs of a replay.
+type Options struct {
+	Bound   bool               // compute Belady's bound for each size
+	Model   *servicetime.Model // modelled times; nil: none
+	Workers int                // goroutines; 0: one for each core
+	// Progress, if not nil, is called from several goroutines with accesses
+	// done and in total, over all jobs; total is 0 while it is unknown.
+	Progress func(done, total uint64)
+}
+
+// block is how many accesses run between looks at the context.
+const block = 1 << 16
+
+// Replay runs jobs over a trace in memory. When ctx ends it returns the
+// results so far, with Complete false where a job was cut short, and ctx's
+// error. A job that cannot be built (unknown frames, too few) is an error
+// before anything runs.
+func Replay(ctx context.Context, t *Trace, jobs []Job, o Options) ([]Result, error) {
+	runs, err := newRuns(jobs, t.Info.Pages, t, o)
+	if err != nil {
+		return nil, err
+	}
+	bounds := newBounds(jobs, o.Bound)
+	total := uint64(len(t.Accesses)) * uint64(len(runs)+len(bounds.list))
+	var done atomic.Uint64
+	tick := func(n int) {
+		if now := done.Add(uint64(n)); o.Progress != nil {
+			o.Progress(now, total)
+		}
+	}
+	g := newGroup(o.Workers)
+	for _, r := range runs {
+		g.Go(func() error {
+			return inBlocks(ctx, t.Accesses, tick, func(accs []tier.Access) error {
+				r.machine.Run(accs)
+				return nil
+			})
+		})
+	}
+	for _, b := range bounds.list {
+		g.Go(func() error {
+			return inBlocks(ctx, t.Accesses, tick, func(accs []tier.Access) error {
+				b.Run(accs, t.Info.Pages)
+				return nil
+			})
+		})
+	}
+	err = g.Wait()
+	return finish(runs, bounds, t.Info, o, uint64(len(t.Accesses))), err
+}
+
+func newGroup(workers int) *errgroup.Group {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	g := new(errgroup.Group)
+	g.SetLimit(workers)
+	return g
+}
+
+// inBlocks hands accs to f block by block until ctx ends.
+func inBlocks(ctx context.Context, accs []tier.Access, tick func(int), f func([]tier.Access) error) error {
+	for len(accs) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(block, len(accs))
+		if err := f(accs[:n]); err != nil {
+			return err
+		}
+		tick(n)
+		accs = accs[n:]
+	}
+	return nil
+}
+
+// run is one job in progress.
+type run struct {
+	job     Job
+	policy  *placement.Policy
+	machine *tier.Machine
+	prefix  *prefixCounter
+}
+
+func newRuns(jobs []Job, pages int, t *Trace, o Options) ([]*run, error) {
+	if len(jobs) == 0 {
+		return nil, errors.New("sim: no jobs")
+	}
+	runs := make([]*run, len(jobs))
+	for i, j := range jobs {
+		r, err := newRun(j, pages, t)
+		if err != nil {
+			return nil, fmt.Errorf("sim: %s with %d GPU and %d host frames: %w", j.Policy, j.GPUFrames, j.HostFrames, err)
+		}
+		runs[i] = r
+	}
+	return runs, nil
+}
+
+// newRun builds one job's policy and machine; t is nil for a stream.
+func newRun(j Job, pages int, t *Trace) (*run, error) {
+	env := placement.Env{T1Frames: j.GPUFrames, T2Frames: j.HostFrames, Pages: pages, Seed: j.Seed}
+	if t != nil && j.Policy.NeedsFuture() {
+		f, err := placement.NewFuture(packed(t.Accesses), pages)
+		if err != nil {
+			return nil, err
+		}
+		env.Future = f
+	}
+	p, err := j.Policy.Build(env)
+	if err != nil {
+		return nil, err
+	}
+	m, err := tier.New(tier.Config{Pages: pages, T1: p.T1, T2: p.T2, Placer: p.Placer, KeepT2Copy: p.KeepT2Copy, Future: env.Future})
+	if err != nil {
+		return nil, err
+	}
+	r := &run{job: j, policy: p, machine: m}
+	if t != nil && len(t.Requests) > 0 {
+		r.prefix = newPrefixCounter(t.Requests)
+		m.OnMiss(r.prefix.miss)
+	}
+	return r, nil
+}
+
+// reporter is a placer with something to say about itself in results.
+type reporter interface{ Report() any }
+
+func finish(runs []*run, bounds bounds, info TraceInfo, o Options, length uint64) []Result {
+	out := make([]Result, len(runs))
+	for i, r := range runs {
+		c := r.machine.Counters()
+		res := Result{Trace: info, Policy: r.policy.Spec.String(), GPUFrames: r.job.GPUFrames, HostFrames: r.job.HostFrames,
+			Seed: r.job.Seed, Complete: r.machine.Position() == length, Counters: c, SSDReads: c.SSDReads()}
+		if b := bounds.of(r.job); b != nil && res.Complete {
+			reads := b.Reads()
+			res.BoundReads = &reads
+		}
+		if r.prefix != nil {
+			hits := r.prefix.hits(r.machine.Position())
+			res.PrefixHits = &hits
+		}
+		if rep, ok := r.policy.Placer.(reporter); ok {
+			res.Placer = rep.Report()
+		}
+		if o.Model != nil {
+			res.addModel(o.Model)
+		}
+		out[i] = res
+	}
+	return out
+}
+
+// addModel adds the times that a machine like m's would need for the counts.
+func (r *Result) addModel(m *servicetime.Model) {
+	e := m.Estimate(servicetime.Counts{
+		Accesses: r.Accesses, T1Hits: r.T1Hits, T2Hits: r.T2Hits, T3Reads: r.SSDReads,
+		T3Writes: r.Writebacks + r.FinalDirty, Demotions: r.Demotions - r.CopiesSaved, PageSize: r.Trace.PageSize,
+	})
+	r.Model, r.ModelledSeconds, r.ModelledSerial, r.ModelledEdges = m.Name, &e.Seconds, &e.SerialSeconds, e.Edges
+}
+
+// bounds holds one Bound for each distinct sum of frames.
+type bounds struct {
+	byFrames map[int]*Bound
+	list     []*Bound
+}
+
+func newBounds(jobs []Job, want bool) bounds {
+	b := bounds{byFrames: map[int]*Bound{}}
+	for _, j := range jobs {
+		frames := j.GPUFrames + j.HostFrames
+		if want && b.byFrames[frames] == nil {
+			b.byFrames[frames] = NewBound(frames)
+			b.list = append(b.list, b.byFrames[frames])
+		}
+	}
+	return b
+}
+
+func (b bounds) of(j Job) *Bound { return b.byFrames[j.GPUFrames+j.HostFrames] }

@@ -1,0 +1,92 @@
+package tier
+
+import "github.com/tritier/tritier/placement"
+
+//go:generate go run ../internal/genloops loops_gen.go
+
+// batch counts what one call of a two-tier loop does. T1 hits are what
+// remains: the loop does not count them one by one.
+type batch struct {
+	fetches, overwrites, prefetched uint64
+	idle                            uint64 // prefetches of pages in T1 already
+	evicted                         uint64
+	writebacks                      uint64 // times dirtyBit: the loop adds the bit itself
+	onMiss                          func(pos uint64)
+	base                            uint64 // trace position of the first access
+}
+
+func (m *Machine) begin(accs []Access) batch {
+	return batch{onMiss: m.onMiss, base: m.done}
+}
+
+// miss counts the miss of accs[i] = a and returns its page's new entry.
+func (b *batch) miss(a Access, i int) Entry {
+	e := Entry(ResidentT1)
+	switch a.Op() {
+	case Read:
+		b.fetches++
+	case Write:
+		b.fetches++
+		e |= dirtyBit
+	case Overwrite:
+		b.overwrites++
+		e |= dirtyBit
+	case Prefetch:
+		b.prefetched++
+		return e
+	}
+	if b.onMiss != nil {
+		b.onMiss(b.base + uint64(i))
+	}
+	return e
+}
+
+// end adds b to the machine's counters. Without a host tier every victim
+// skips it.
+func (m *Machine) end(accs []Access, b batch) {
+	accesses := uint64(len(accs)) - b.prefetched - b.idle
+	m.c.Accesses += accesses
+	m.c.T1Hits += accesses - b.fetches - b.overwrites
+	m.c.T3Fetches += b.fetches
+	m.c.Overwrites += b.overwrites
+	m.c.Prefetches += b.prefetched
+	m.c.PrefetchReads += b.prefetched
+	m.c.Evictions += b.evicted
+	m.c.Bypasses += b.evicted
+	m.c.Writebacks += b.writebacks / uint64(dirtyBit)
+	m.now += accesses
+	m.done += uint64(len(accs))
+}
+
+// enter advances virtual time, lets the observer see a sampled access, and
+// says whether it is a T1 hit; the caller then tells T1's evictor. A prefetch
+// is never a hit. i is the access's place in its block.
+func (m *Machine) enter(p placement.Page, op Op, e Entry, i int) bool {
+	if m.future != nil {
+		m.future.At(uint32(m.done) + uint32(i))
+		if e.T2Copy() {
+			m.t2.Hit(p) // the copy's next use has moved on with the page's
+		}
+	}
+	if op == Prefetch {
+		return false
+	}
+	m.now++
+	if e.Sampled() {
+		m.obs.Observe(m.now, p)
+	}
+	if e.State() != ResidentT1 {
+		return false
+	}
+	m.c.T1Hits++
+	if op != Read {
+		m.hitWrite(p, e)
+	}
+	return true
+}
+
+// leave accounts for the accesses of a three-tier loop.
+func (m *Machine) leave(accs []Access) {
+	m.c.Accesses = m.now
+	m.done += uint64(len(accs))
+}
