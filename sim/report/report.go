@@ -1,0 +1,215 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tritier/tritier/internal/servicetime"
+	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/sim"
+)
+
+// Report is a set of results and what is needed to explain them. It is
+// read-only to this package; several writers may use one at the same time.
+type Report struct {
+	Results []sim.Result
+	// Labels name each result's policy for people, in place of the long
+	// canonical form; as long as Results, or nil.
+	Labels []string
+	// About says in a sentence what the reader is looking at; may be empty.
+	About string
+	// Command is the command line that made the results; may be empty.
+	Command string
+	// Model is the source of the modelled times; nil when there are none.
+	Model *servicetime.Model
+	// Interrupted says that the run was cut short: results may be missing.
+	Interrupted bool
+}
+
+// row is one result with the name that people see.
+type row struct {
+	*sim.Result
+	label string
+}
+
+// sizeGroup holds the results of one trace at one pair of tier sizes.
+type sizeGroup struct {
+	gpu, host int
+	rows      []row
+}
+
+// traceGroup holds the results of one trace, sizes in order of appearance.
+type traceGroup struct {
+	info  sim.TraceInfo
+	sizes []sizeGroup
+}
+
+// rows returns the results of all sizes.
+func (g *traceGroup) rows() []row {
+	var all []row
+	for _, s := range g.sizes {
+		all = append(all, s.rows...)
+	}
+	return all
+}
+
+// groups sorts results by trace and size; within each the order stays.
+func (r *Report) groups() []traceGroup {
+	var out []traceGroup
+	for i := range r.Results {
+		res := &r.Results[i]
+		if n := len(out); n == 0 || out[n-1].info != res.Trace {
+			out = append(out, traceGroup{info: res.Trace})
+		}
+		g := &out[len(out)-1]
+		k := 0
+		for k < len(g.sizes) && (g.sizes[k].gpu != res.GPUFrames || g.sizes[k].host != res.HostFrames) {
+			k++
+		}
+		if k == len(g.sizes) {
+			g.sizes = append(g.sizes, sizeGroup{gpu: res.GPUFrames, host: res.HostFrames})
+		}
+		g.sizes[k].rows = append(g.sizes[k].rows, row{res, r.label(i)})
+	}
+	return out
+}
+
+// maxLabel bounds a policy's label in tables and charts.
+const maxLabel = 28
+
+// label is the short name of result i's policy.
+func (r *Report) label(i int) string {
+	name := r.Results[i].Policy
+	if i < len(r.Labels) && r.Labels[i] != "" {
+		name = r.Labels[i]
+	}
+	if chars := []rune(name); len(chars) > maxLabel {
+		name = string(chars[:maxLabel-1]) + "…"
+	}
+	return name
+}
+
+// policy pairs a label with its canonical form.
+type policy struct{ Label, Canonical string }
+
+// policies lists each policy once, in order.
+func (r *Report) policies() []policy {
+	var out []policy
+	seen := map[policy]bool{}
+	for i := range r.Results {
+		p := policy{r.label(i), r.Results[i].Policy}
+		if !seen[p] {
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// fallback is a placer's report that tells whether its model is trusted.
+type fallback interface {
+	Fallback() bool
+	String() string
+}
+
+// notes has a line for each policy whose placer does not trust what it learnt
+// and decides by a substitute: the first such result, and how many more.
+func (r *Report) notes() []string {
+	var labels []string
+	texts, counts := map[string]string{}, map[string]int{}
+	for i := range r.Results {
+		f, ok := r.Results[i].Placer.(fallback)
+		if !ok || !f.Fallback() {
+			continue
+		}
+		label := r.label(i)
+		if counts[label]++; counts[label] == 1 {
+			labels = append(labels, label)
+			reason, _, _ := strings.Cut(f.String(), ";")
+			texts[label] = fmt.Sprintf("%s at %s: %s", label, sizeShort(&r.Results[i]), reason)
+		}
+	}
+	for i, label := range labels {
+		labels[i] = texts[label]
+		if more := counts[label] - 1; more > 0 {
+			labels[i] += fmt.Sprintf(" (and in %d more results)", more)
+		}
+	}
+	return labels
+}
+
+// sizeShort names a pair of sizes within a sentence.
+func sizeShort(r *sim.Result) string {
+	return fmt.Sprintf("%s + %s frames", units.FormatCount(uint64(r.GPUFrames)), units.FormatCount(uint64(r.HostFrames)))
+}
+
+// tierText describes one tier's size in frames and bytes.
+func tierText(frames int, pageSize uint64) string {
+	if frames == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s frames (%s)", units.FormatCount(uint64(frames)), units.FormatBytes(uint64(frames)*pageSize))
+}
+
+// identity says what was read and how: format, compression, order.
+func identity(t sim.TraceInfo) string {
+	parts := []string{"format " + t.Format}
+	if t.Compression != "" {
+		parts = append(parts, t.Compression)
+	}
+	if t.Order != "" {
+		parts = append(parts, "order "+t.Order)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// volume says how much a trace asks for.
+func volume(t sim.TraceInfo) string {
+	s := fmt.Sprintf("%s accesses to %s distinct pages of %s (%s)", units.FormatCount(t.Accesses),
+		units.FormatCount(uint64(t.Pages)), units.FormatBytes(t.PageSize), units.FormatBytes(uint64(t.Pages)*t.PageSize))
+	if t.Writes > 0 {
+		s += fmt.Sprintf(", %s writes", units.FormatCount(t.Writes))
+	}
+	if t.Requests > 0 {
+		s += fmt.Sprintf(", %s requests", units.FormatCount(t.Requests))
+	}
+	return s
+}
+
+// seeds lists the seeds used, normally one.
+func (r *Report) seeds() string {
+	var out []string
+	seen := map[uint64]bool{}
+	for i := range r.Results {
+		if s := r.Results[i].Seed; !seen[s] {
+			seen[s] = true
+			out = append(out, fmt.Sprint(s))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// modelName is the preset of the modelled times, or "".
+func (r *Report) modelName() string {
+	for i := range r.Results {
+		if m := r.Results[i].Model; m != "" {
+			return m
+		}
+	}
+	return ""
+}
+
+// incomplete says whether any result was cut short.
+func (r *Report) incomplete() bool {
+	for i := range r.Results {
+		if !r.Results[i].Complete {
+			return true
+		}
+	}
+	return r.Interrupted
+}
+
+// sortedNames are the keys of a map of the model.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
