@@ -65,11 +65,11 @@ func gmtReuseArgs(args []setting) GMTReuseParams {
 
 // check reports every value out of range.
 func (p GMTReuseParams) check() error {
-	values := []float64{float64(p.FitEvery), float64(p.K), p.R2, p.Starve, 0, float64(p.VTDDirect), float64(p.Window)}
+	values := [...]float64{float64(p.FitEvery), float64(p.K), p.R2, p.Starve, 0, float64(p.VTDDirect), float64(p.Window)}
 	var errs []error
 	for i, q := range gmtReuseParams {
 		if q.words == nil && !q.holds(values[i]) {
-			errs = append(errs, fmt.Errorf("%s=%v: want %s", q.name, values[i], q.bounds()))
+			errs = append(errs, fmt.Errorf("%s=%s: want %s", q.name, decimal(values[i]), q.bounds()))
 		}
 	}
 	return errors.Join(errs...)
@@ -138,14 +138,14 @@ func (g *GMTReuse) Miss(now uint64, p Page) {
 	h := r.history
 	if h&reuseAway != 0 {
 		c := g.params.class(now - r.evictedAt)
-		if last, ok := h.last(); ok {
-			g.report.Outcomes[h.next(last)][c]++
+		if predicted, ok := h.next(); ok {
+			g.report.Outcomes[predicted][c]++
 		}
 		g.report.Classes[c]++
 		h = h.judge(c)
 	}
 	// The page comes into T1 now: whatever was before, it was not kept yet.
-	r.history = h &^ (reuseAway | reuseKept)
+	r.history = h &^ reuseFlags
 }
 
 // Fate places v by its predicted class. A page is kept once: when it comes up
@@ -172,7 +172,7 @@ func (g *GMTReuse) Fate(v Victim) Fate {
 
 // choose is Fate without the anti-starvation rule.
 func (g *GMTReuse) choose(h reuseHistory, v Victim) Fate {
-	last, ok := h.last()
+	next, ok := h.next()
 	if !ok {
 		g.report.First++
 		if v.Dirty || Hash(g.params.Seed, v.Now, v.Page)>>63 == 0 {
@@ -180,7 +180,6 @@ func (g *GMTReuse) choose(h reuseHistory, v Victim) Fate {
 		}
 		return ToT3
 	}
-	next := h.next(last)
 	switch {
 	case next == reuseLong:
 		g.report.Predicted[next]++

@@ -16,8 +16,9 @@ const (
 //
 //	bits  0..53  nine 6-bit counters, history[from][to] at 6*(3*from+to)
 //	bits 54..55  class of the last eviction that was judged, plus 1; 0: none
-//	bit  56      evicted, and not judged since
-//	bit  57      kept in T1 since it came there
+//	bits 56..57  the class that is predicted to follow
+//	bit  58      evicted, and not judged since
+//	bit  59      kept in T1 since it came there
 type reuseHistory uint64
 
 const (
@@ -25,9 +26,11 @@ const (
 	countMax  = 1<<countBits - 1
 	rowBits   = countBits * int(reuseClasses)
 	lastShift = rowBits * int(reuseClasses)
+	nextShift = lastShift + 2
 
-	reuseAway = reuseHistory(1) << (lastShift + 2)
-	reuseKept = reuseHistory(1) << (lastShift + 3)
+	reuseAway  = reuseHistory(1) << (nextShift + 2)
+	reuseKept  = reuseHistory(1) << (nextShift + 3)
+	reuseFlags = reuseAway | reuseKept
 
 	countsMask = reuseHistory(1)<<lastShift - 1
 	// halfMask is every counter's bits but the highest: what a shift by one
@@ -41,23 +44,14 @@ func (h reuseHistory) last() (c reuseClass, ok bool) {
 	return reuseClass(bits - 1), bits != 0
 }
 
-// next predicts the class that follows last: its most frequent successor. Of
-// equally frequent ones, last itself is preferred, then the shorter distance:
-// an empty row predicts the same class again, and a page placed too near
-// costs a slot, one placed too far an SSD read.
-func (h reuseHistory) next(last reuseClass) reuseClass {
-	row := h >> (rowBits * int(last))
-	best, most := last, row>>(countBits*int(last))&countMax
-	for c := range reuseClasses {
-		if n := row >> (countBits * int(c)) & countMax; n > most {
-			best, most = c, n
-		}
-	}
-	return best
+// next is the predicted class of the coming eviction, if one was judged.
+func (h reuseHistory) next() (c reuseClass, ok bool) {
+	return reuseClass(h >> nextShift & 3), h>>lastShift&3 != 0
 }
 
-// judge notes that the page's last eviction turned out to be of class c. A
-// full counter halves all nine first: they age together and never wrap.
+// judge notes that the page's last eviction turned out to be of class c, and
+// predicts the next one. A full counter halves all nine first: they age
+// together and never wrap.
 func (h reuseHistory) judge(c reuseClass) reuseHistory {
 	if last, ok := h.last(); ok {
 		shift := rowBits*int(last) + countBits*int(c)
@@ -66,5 +60,23 @@ func (h reuseHistory) judge(c reuseClass) reuseHistory {
 		}
 		h += 1 << shift
 	}
-	return h&^(3<<lastShift) | reuseHistory(c+1)<<lastShift
+	h &= countsMask | reuseFlags
+	return h | reuseHistory(c+1)<<lastShift | h.successor(c)<<nextShift
+}
+
+// successor is the most frequent successor of class c. Of equally frequent
+// ones, c itself is preferred, then the shorter distance: an empty row
+// predicts the same class again, and a page placed too near costs a slot, one
+// placed too far an SSD read. Each candidate is a key of count, preference and
+// class, so that the choice is a maximum, without branches.
+func (h reuseHistory) successor(c reuseClass) reuseHistory {
+	const same = 3 << 2
+	row := h >> (rowBits * int(c))
+	keys := [reuseClasses]reuseHistory{
+		row&countMax<<4 | 2<<2 | reuseHistory(reuseShort),
+		row>>countBits&countMax<<4 | 1<<2 | reuseHistory(reuseMedium),
+		row>>(2*countBits)&countMax<<4 | reuseHistory(reuseLong),
+	}
+	keys[c] |= same
+	return max(keys[reuseShort], keys[reuseMedium], keys[reuseLong]) & 3
 }

@@ -71,9 +71,11 @@ func (p param) bounds() string {
 	if p.open {
 		less = "<"
 	}
-	num := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-	return fmt.Sprintf("%s %s %s %s %s", num(p.lo), less, p.name, less, num(p.hi))
+	return fmt.Sprintf("%s %s %s %s %s", decimal(p.lo), less, p.name, less, decimal(p.hi))
 }
+
+// decimal is f without an exponent.
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // info is the parameter for a help text.
 func (p param) info() ParamInfo {
