@@ -26,6 +26,9 @@ type Stream struct {
 	info   TraceInfo
 	at     uint64 // trace positions read: accesses and prefetches
 	err    error  // final: io.EOF or what went wrong
+	// prompts says that the format's requests are prompts, for which prefix hits
+	// mean something; the starts of I/O requests are only counted.
+	prompts bool
 }
 
 // Open opens the trace in the named file, "-" being standard input.
@@ -41,8 +44,9 @@ func Open(path string, o SourceOptions) (*Stream, error) {
 func NewStream(r trace.Reader, name string, pageSize uint64) *Stream {
 	s := &Stream{reader: r, split: trace.NewSplitter(r, pageSize), in: newInterner(), buf: make([]trace.Access, 4096),
 		info: TraceInfo{Name: name, PageSize: pageSize}}
-	if d, ok := r.(interface{ Info() trace.Info }); ok {
+	if d, ok := r.(trace.Informer); ok {
 		i := d.Info()
+		s.prompts = i.Prompts
 		s.info.Format, s.info.Compression, s.info.Order = i.Format, i.Compression, i.Order
 	}
 	return s
@@ -61,14 +65,14 @@ func (s *Stream) Info() TraceInfo {
 // Progress is how much of the input has been consumed, in bytes of the file as
 // it is stored; total is 0 when that is unknown.
 func (s *Stream) Progress() (done, total int64) {
-	if p, ok := s.reader.(interface{ Progress() (int64, int64) }); ok {
+	if p, ok := s.reader.(trace.Progresser); ok {
 		return p.Progress()
 	}
 	return 0, 0
 }
 
 // Block is a run of accesses. Requests holds the trace positions, prefetches
-// counted, at which requests start within it; Pages the distinct pages of the
+// counted, at which prompts start within it; Pages the distinct pages of the
 // trace up to its end.
 type Block struct {
 	Accesses []tier.Access
@@ -110,7 +114,9 @@ func (s *Stream) number(b *Block, accs []trace.Access) error {
 		}
 		if a.RequestStart {
 			s.info.Requests++
-			b.Requests = append(b.Requests, s.at)
+			if s.prompts {
+				b.Requests = append(b.Requests, s.at)
+			}
 		}
 		out = append(out, tier.MakeAccess(p, op))
 		s.at++
@@ -139,7 +145,7 @@ var errNoAccess = errors.New("sim: the trace has no accesses")
 type Trace struct {
 	Info     TraceInfo
 	Accesses []tier.Access
-	Requests []uint64 // trace positions at which requests start
+	Requests []uint64 // trace positions at which prompts start
 }
 
 // Load reads s to its end. progress, if not nil, is told of input bytes.
