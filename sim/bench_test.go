@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+)
+
+// benchmark figures are of one core, the trace in memory, policy set-up
+// included: accesses a second.
+func benchReplay(b *testing.B, trace, policy string, gpu, host int) {
+	tr := loadTest(b, trace)
+	jobs := []Job{{Policy: spec(b, policy), GPUFrames: gpu, HostFrames: host}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Replay(b.Context(), tr, jobs, Options{Workers: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(tr.Accesses))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Maccess/s")
+}
+
+var benchTraces = []struct {
+	name   string
+	frames int
+}{{"arc_OLTP", 10_000}, {"mooncake_conversation", 20_000}}
+
+func BenchmarkTwoTiers(b *testing.B) {
+	for _, tr := range benchTraces {
+		for _, p := range []string{"lru", "fifo", "clock", "sieve", "arc", "s3-fifo", "2q", "belady", "lfu", "lirs", "w-tinylfu", "random"} {
+			b.Run(fmt.Sprintf("%s/%s", tr.name, p), func(b *testing.B) { benchReplay(b, tr.name, p, tr.frames, 0) })
+		}
+	}
+}
+
+func BenchmarkThreeTiers(b *testing.B) {
+	for _, tr := range benchTraces {
+		for _, p := range []string{"tier-order", "tier-order{t1=clock,t2=fifo}", "random", "bypass", "gmt-reuse"} {
+			b.Run(fmt.Sprintf("%s/%s", tr.name, p), func(b *testing.B) { benchReplay(b, tr.name, p, tr.frames, 4*tr.frames) })
+		}
+	}
+}
