@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRootCommand assembles the command tree.
+func newRootCommand() *cobra.Command {
+	root := newGroup(&cobra.Command{
+		Use:   "tritier",
+		Short: "Three memory tiers for GPU programs: GPU memory, host memory, NVMe",
+		Long: `tritier answers what three memory tiers (GPU memory T1, host memory T2, NVMe T3)
+would do with a program's memory accesses.`,
+	})
+	root.SilenceUsage = true  // an error is one line; --help is a request away
+	root.SilenceErrors = true // main writes it
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newTraceCommand())
+	return root
+}
+
+// newGroup makes c a command that only has subcommands: bare, it shows its
+// help; a word that is no subcommand is an error.
+func newGroup(c *cobra.Command) *cobra.Command {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		var names []string
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
+		}
+		return fmt.Errorf("%s has no subcommand %q; valid are %s", c.CommandPath(), args[0], strings.Join(names, ", "))
+	}
+	return c
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// output is a file being written that appears under its name only when it is
+// complete: commit renames it, discard leaves nothing. One of the two ends it.
+type output struct {
+	io.Writer        // into the outermost layer
+	path      string // final name; empty for a stream
+	temporary string // name until commit; empty when written in place
+	layers    []io.Closer
+	buffer    *bufio.Writer
+	file      *os.File
+}
+
+// createOutput creates path, compressed as its extension says (.gz, .zst,
+// .xz). "" and "-" are stdout. A device or a pipe is written in place.
+func createOutput(path string, stdout io.Writer) (*output, error) {
+	o := &output{}
+	if path == "" || path == "-" {
+		o.buffer = bufio.NewWriterSize(stdout, 1<<16)
+		o.Writer = o.buffer
+		return o, nil
+	}
+	if err := o.create(path); err != nil {
+		return nil, err
+	}
+	o.buffer = bufio.NewWriterSize(o.file, 1<<18)
+	o.Writer = o.buffer
+	layer, err := compressor(path, o.buffer)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), o.discard())
+	}
+	if layer != nil {
+		o.Writer = layer
+		o.layers = append(o.layers, layer)
+	}
+	return o, nil
+}
+
+// create opens the file below the buffer.
+func (o *output) create(path string) error {
+	o.path = path
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s: is a directory; name a file", path)
+	case err == nil && !info.Mode().IsRegular():
+		o.file, err = os.OpenFile(path, os.O_WRONLY, 0)
+		return err
+	case err == nil:
+		// The rename must replace what a symbolic link leads to, not the link.
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+		o.path = path
+	}
+	directory, base := filepath.Split(path)
+	for range 100 {
+		name := fmt.Sprintf("%s.%s.%08x.tmp", directory, base, rand.Uint32())
+		o.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, os.ErrExist) {
+			o.temporary = name
+			break
+		}
+	}
+	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+		return fmt.Errorf("%s: cannot be created: %w", path, pe.Err)
+	}
+	return err
+}
+
+// commit finishes the file and gives it its name.
+func (o *output) commit() error {
+	err := o.finish()
+	if err == nil && o.temporary != "" {
+		// A crash after the rename must not leave an empty file.
+		err = o.file.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, o.discard())
+	}
+	if o.file == nil {
+		return nil
+	}
+	if err := o.file.Close(); err != nil {
+		return errors.Join(err, o.remove())
+	}
+	if o.temporary == "" {
+		return nil
+	}
+	if err := os.Rename(o.temporary, o.path); err != nil {
+		return errors.Join(fmt.Errorf("%s: cannot be put in place: %w", o.path, err), o.remove())
+	}
+	return nil
+}
+
+// finish flushes every layer.
+func (o *output) finish() error {
+	for _, layer := range o.layers {
+		if err := layer.Close(); err != nil {
+			return err
+		}
+	}
+	return o.buffer.Flush()
+}
+
+// discard drops what was written.
+func (o *output) discard() error {
+	if o.file == nil {
+		return nil
+	}
+	return errors.Join(o.file.Close(), o.remove())
+}
+
+func (o *output) remove() error {
+	if o.temporary == "" {
+		return nil
+	}
+	return os.Remove(o.temporary)
+}
+
+// compressions are the extensions that compress.
+var compressions = []string{".gz", ".zst", ".xz"}
+
+// compressor is the layer that path's extension asks for, or nil.
+func compressor(path string, w io.Writer) (io.WriteCloser, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".gz":
+		return gzip.NewWriter(w), nil
+	case ".zst":
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	case ".xz":
+		return xz.NewWriter(w)
+	}
+	return nil, nil
+}
