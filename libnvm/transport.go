@@ -181,6 +181,9 @@ func NewRegisters(bar []byte) (Registers, error) {
 // Len is the size of the mapping in bytes.
 func (r Registers) Len() int { return r.size }
 
+// bytes is the mapping, for a controller memory buffer inside it.
+func (r Registers) bytes() []byte { return unsafe.Slice((*byte)(r.base), r.size) }
+
 // at is the register at off, or nil when off is outside or not dword aligned.
 func (r Registers) at(off int) *uint32 {
 	if off < 0 || off > r.size-4 || off%4 != 0 {
