@@ -15,3 +15,6 @@ func (*Bypass) Grow(int) {}
 
 // Fate is ToT3.
 func (*Bypass) Fate(Victim) Fate { return ToT3 }
+
+// Always is ToT3.
+func (*Bypass) Always() Fate { return ToT3 }

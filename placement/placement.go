@@ -67,7 +67,16 @@ const (
 )
 
 // String names the fate.
-func (f Fate) String() string { return [...]string{"keep", "t2", "t3"}[f&3%3] }
+func (f Fate) String() string {
+	switch f {
+	case Keep:
+		return "keep"
+	case ToT2:
+		return "t2"
+	default:
+		return "t3"
+	}
+}
 
 // Victim describes a page that T1's evictor proposes, for a Placer.
 type Victim struct {
@@ -85,6 +94,14 @@ type Placer interface {
 	Grow(pages int)
 	// Fate decides where v goes. A Keep for v.Again is taken as ToT2.
 	Fate(v Victim) Fate
+}
+
+// Steady is a Placer with one fate for every victim, which the engine then need
+// not ask for.
+type Steady interface {
+	Placer
+	// Always is that fate, never Keep.
+	Always() Fate
 }
 
 // Observer is a Placer that learns from the access stream.

@@ -15,3 +15,6 @@ func (*TierOrder) Grow(int) {}
 
 // Fate is ToT2.
 func (*TierOrder) Fate(Victim) Fate { return ToT2 }
+
+// Always is ToT2.
+func (*TierOrder) Always() Fate { return ToT2 }

@@ -139,9 +139,6 @@ func newRun(j Job, pages int, t *Trace) (*run, error) {
 	return r, nil
 }
 
-// reporter is a placer with something to say about itself in results.
-type reporter interface{ Report() any }
-
 func finish(runs []*run, bounds bounds, info TraceInfo, o Options, length uint64) []Result {
 	out := make([]Result, len(runs))
 	for i, r := range runs {
@@ -156,8 +153,9 @@ func finish(runs []*run, bounds bounds, info TraceInfo, o Options, length uint64
 			hits := r.prefix.hits(r.machine.Position())
 			res.PrefixHits = &hits
 		}
-		if rep, ok := r.policy.Placer.(reporter); ok {
-			res.Placer = rep.Report()
+		if g, ok := r.policy.Placer.(*placement.GMTReuse); ok {
+			report := g.Report()
+			res.Reuse = &report
 		}
 		if o.Model != nil {
 			res.addModel(o.Model)

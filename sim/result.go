@@ -53,8 +53,8 @@ type Result struct {
 	ModelledSerial  *float64               `json:"modelled_serial_seconds,omitempty"`
 	ModelledEdges   []servicetime.EdgeTime `json:"modelled_edges,omitempty"`
 
-	// Placer is what the placer reports of itself (fits, fallbacks); may be nil.
-	Placer any `json:"placer,omitempty"`
+	// Reuse is what gmt-reuse reports of its predictions: fits, fallbacks.
+	Reuse *placement.ReuseReport `json:"reuse,omitempty"`
 }
 
 // MissRatio is SSD fetches over accesses: 0 for an empty trace.

@@ -38,5 +38,8 @@ func (m *Machine) Check() error {
 	} else if n := m.t2.Len(); n != in[ResidentT2]+copies || n > m.t2.Cap() {
 		return fmt.Errorf("tier: %d pages and %d copies in T2, but its evictor holds %d of %d slots", in[ResidentT2], copies, n, m.t2.Cap())
 	}
+	if m.free1 != m.t1.Cap()-m.t1.Len() || m.t2 != nil && m.free2 != m.t2.Cap()-m.t2.Len() {
+		return fmt.Errorf("tier: the free counts %d and %d do not match the evictors", m.free1, m.free2)
+	}
 	return m.c.Check()
 }

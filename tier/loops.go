@@ -4,6 +4,10 @@ import "github.com/tritier/tritier/placement"
 
 //go:generate go run ../internal/genloops loops_gen.go
 
+// ahead is how many accesses before its turn a loop touches a page's entry:
+// enough to hide the second-level cache's latency behind a mispredicted branch.
+const ahead = 12
+
 // batch counts what one call of a two-tier loop does. T1 hits are what
 // remains: the loop does not count them one by one.
 type batch struct {
@@ -12,6 +16,7 @@ type batch struct {
 	evicted                         uint64
 	writebacks                      uint64 // times dirtyBit: the loop adds the bit itself
 	onMiss                          func(pos uint64)
+	warm                            Entry  // entries touched ahead; keeps those loads alive
 	base                            uint64 // trace position of the first access
 }
 

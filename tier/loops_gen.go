@@ -77,8 +77,12 @@ func (m *Machine) loop() func(*Machine, []Access) {
 // twoTierLRU runs accs through T1 alone.
 func (m *Machine) twoTierLRU(accs []Access) {
 	t1, table, b := m.t1.(*placement.LRU), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -91,7 +95,9 @@ func (m *Machine) twoTierLRU(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -105,6 +111,7 @@ func (m *Machine) twoTierLRU(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -132,8 +139,12 @@ func (m *Machine) threeTierLRU(accs []Access) {
 // twoTierFIFO runs accs through T1 alone.
 func (m *Machine) twoTierFIFO(accs []Access) {
 	t1, table, b := m.t1.(*placement.FIFO), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -146,7 +157,9 @@ func (m *Machine) twoTierFIFO(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -160,6 +173,7 @@ func (m *Machine) twoTierFIFO(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -187,8 +201,12 @@ func (m *Machine) threeTierFIFO(accs []Access) {
 // twoTierClock runs accs through T1 alone.
 func (m *Machine) twoTierClock(accs []Access) {
 	t1, table, b := m.t1.(*placement.Clock), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -201,7 +219,9 @@ func (m *Machine) twoTierClock(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -215,6 +235,7 @@ func (m *Machine) twoTierClock(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -242,8 +263,12 @@ func (m *Machine) threeTierClock(accs []Access) {
 // twoTierSieve runs accs through T1 alone.
 func (m *Machine) twoTierSieve(accs []Access) {
 	t1, table, b := m.t1.(*placement.Sieve), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -256,7 +281,9 @@ func (m *Machine) twoTierSieve(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -270,6 +297,7 @@ func (m *Machine) twoTierSieve(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -297,8 +325,12 @@ func (m *Machine) threeTierSieve(accs []Access) {
 // twoTierLFU runs accs through T1 alone.
 func (m *Machine) twoTierLFU(accs []Access) {
 	t1, table, b := m.t1.(*placement.LFU), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -311,7 +343,9 @@ func (m *Machine) twoTierLFU(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -325,6 +359,7 @@ func (m *Machine) twoTierLFU(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -352,8 +387,12 @@ func (m *Machine) threeTierLFU(accs []Access) {
 // twoTierRandom runs accs through T1 alone.
 func (m *Machine) twoTierRandom(accs []Access) {
 	t1, table, b := m.t1.(*placement.Random), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -366,7 +405,9 @@ func (m *Machine) twoTierRandom(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -380,6 +421,7 @@ func (m *Machine) twoTierRandom(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -407,8 +449,12 @@ func (m *Machine) threeTierRandom(accs []Access) {
 // twoTierS3FIFO runs accs through T1 alone.
 func (m *Machine) twoTierS3FIFO(accs []Access) {
 	t1, table, b := m.t1.(*placement.S3FIFO), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -421,7 +467,9 @@ func (m *Machine) twoTierS3FIFO(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -435,6 +483,7 @@ func (m *Machine) twoTierS3FIFO(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -462,8 +511,12 @@ func (m *Machine) threeTierS3FIFO(accs []Access) {
 // twoTierARC runs accs through T1 alone.
 func (m *Machine) twoTierARC(accs []Access) {
 	t1, table, b := m.t1.(*placement.ARC), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -476,7 +529,9 @@ func (m *Machine) twoTierARC(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -490,6 +545,7 @@ func (m *Machine) twoTierARC(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -517,8 +573,12 @@ func (m *Machine) threeTierARC(accs []Access) {
 // twoTierTwoQ runs accs through T1 alone.
 func (m *Machine) twoTierTwoQ(accs []Access) {
 	t1, table, b := m.t1.(*placement.TwoQ), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -531,7 +591,9 @@ func (m *Machine) twoTierTwoQ(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -545,6 +607,7 @@ func (m *Machine) twoTierTwoQ(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -572,8 +635,12 @@ func (m *Machine) threeTierTwoQ(accs []Access) {
 // twoTierLIRS runs accs through T1 alone.
 func (m *Machine) twoTierLIRS(accs []Access) {
 	t1, table, b := m.t1.(*placement.LIRS), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -586,7 +653,9 @@ func (m *Machine) twoTierLIRS(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -600,6 +669,7 @@ func (m *Machine) twoTierLIRS(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -627,8 +697,12 @@ func (m *Machine) threeTierLIRS(accs []Access) {
 // twoTierWTinyLFU runs accs through T1 alone.
 func (m *Machine) twoTierWTinyLFU(accs []Access) {
 	t1, table, b := m.t1.(*placement.WTinyLFU), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		e := table[p]
 		if e.State() == ResidentT1 {
 			if a.Op() != Read {
@@ -641,7 +715,9 @@ func (m *Machine) twoTierWTinyLFU(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -655,6 +731,7 @@ func (m *Machine) twoTierWTinyLFU(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 
@@ -682,8 +759,12 @@ func (m *Machine) threeTierWTinyLFU(accs []Access) {
 // twoTierBelady runs accs through T1 alone.
 func (m *Machine) twoTierBelady(accs []Access) {
 	t1, table, b := m.t1.(*placement.Belady), m.table, m.begin(accs)
+	free, warm := m.free1, Entry(0)
 	for i, a := range accs {
 		p := a.Page()
+		if i+ahead < len(accs) {
+			warm |= table[accs[i+ahead].Page()] // into the cache, before it is needed
+		}
 		m.future.At(uint32(b.base) + uint32(i))
 		e := table[p]
 		if e.State() == ResidentT1 {
@@ -697,7 +778,9 @@ func (m *Machine) twoTierBelady(accs []Access) {
 			t1.Hit(p)
 			continue
 		}
-		if t1.Len() == t1.Cap() {
+		if free > 0 {
+			free--
+		} else {
 			v := t1.Victim(p, nil)
 			b.evicted++
 			b.writebacks += uint64(table[v] & dirtyBit)
@@ -711,6 +794,7 @@ func (m *Machine) twoTierBelady(accs []Access) {
 		table[p] = e
 		t1.Insert(p)
 	}
+	b.warm, m.free1 = warm, free
 	m.end(accs, b)
 }
 

@@ -27,7 +27,11 @@ type Config struct {
 type Machine struct {
 	table  []Entry
 	t1, t2 placement.Evictor
+	free1  int // frames of T1 without a page
+	free2  int // slots of T2 without a page or a copy
 	placer placement.Placer
+	always placement.Fate     // of every victim, if steady
+	steady bool               // placer need not be asked
 	obs    placement.Observer // placer, if it observes
 	keep   bool
 	future *placement.Future
@@ -46,6 +50,12 @@ func New(c Config) (*Machine, error) {
 	}
 	m := &Machine{t1: c.T1, t2: c.T2, placer: c.Placer, keep: c.KeepT2Copy, future: c.Future, pins: c.Pins}
 	m.obs, _ = c.Placer.(placement.Observer)
+	if p, ok := c.Placer.(placement.Steady); ok && m.obs == nil {
+		m.steady, m.always = true, p.Always()
+	}
+	if m.free1 = c.T1.Cap(); c.T2 != nil {
+		m.free2 = c.T2.Cap()
+	}
 	m.run = m.loop()
 	return m, m.Grow(c.Pages)
 }
@@ -122,7 +132,7 @@ func (m *Machine) miss(p placement.Page, op Op, pos uint64) {
 	if from.State() == ResidentT2 {
 		e = m.leaveT2(p, from, op)
 	}
-	if m.t1.Len() == m.t1.Cap() {
+	if m.free1 == 0 {
 		// p has left T2 already, so that its slot is free for the victim: the
 		// two pages change places.
 		m.table[p] = e.with(Filling)
@@ -139,6 +149,7 @@ func (m *Machine) miss(p placement.Page, op Op, pos uint64) {
 	}
 	m.table[p] = e
 	m.t1.Insert(p)
+	m.free1--
 }
 
 // count adds one served miss to the counters.
@@ -172,6 +183,7 @@ func (m *Machine) fail(p placement.Page, from, now Entry, op Op) {
 	}
 	if from.State() == ResidentT2 && !now.T2Copy() {
 		m.t2.Insert(p)
+		m.free2--
 	}
 	m.table[p] = from
 }
@@ -182,6 +194,7 @@ func (m *Machine) leaveT2(p placement.Page, e Entry, op Op) Entry {
 		return e | copyBit
 	}
 	m.t2.Remove(p)
+	m.free2++
 	return e
 }
 
@@ -193,9 +206,11 @@ func (m *Machine) evictT1(incoming placement.Page) bool {
 		if v.Page == placement.None {
 			return false
 		}
-		e := m.table[v.Page]
-		v.Dirty = e.Dirty()
-		fate := m.placer.Fate(v)
+		e, fate := m.table[v.Page], m.always
+		if !m.steady {
+			v.Dirty = e.Dirty()
+			fate = m.placer.Fate(v)
+		}
 		if fate == placement.Keep && !v.Again {
 			m.c.Keeps++
 			m.t1.Insert(v.Page)
@@ -203,6 +218,7 @@ func (m *Machine) evictT1(incoming placement.Page) bool {
 			continue
 		}
 		m.c.Evictions++
+		m.free1++
 		if m.t2 != nil && (fate != placement.ToT3 || e.T2Copy()) {
 			m.demote(v.Page, e)
 		} else {
@@ -222,10 +238,11 @@ func (m *Machine) demote(v placement.Page, e Entry) {
 		m.table[v] = e.demoted()
 		return
 	}
-	if m.t2.Len() == m.t2.Cap() {
+	if m.free2 == 0 {
 		m.evictT2(v)
 	}
 	m.t2.Insert(v)
+	m.free2--
 	m.table[v] = e.demoted()
 }
 
@@ -233,6 +250,7 @@ func (m *Machine) demote(v placement.Page, e Entry) {
 func (m *Machine) evictT2(incoming placement.Page) {
 	u := m.t2.Victim(incoming, nil)
 	m.c.T2Evictions++
+	m.free2++
 	e := m.table[u]
 	if e.T2Copy() {
 		m.table[u] = e &^ copyBit // the page itself is in T1
@@ -257,6 +275,7 @@ func (m *Machine) bypass(v placement.Page, e Entry) {
 func (m *Machine) hitWrite(p placement.Page, e Entry) {
 	if e.T2Copy() {
 		m.t2.Remove(p)
+		m.free2++
 		e &^= copyBit
 	}
 	m.table[p] = e | dirtyBit
