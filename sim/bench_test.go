@@ -2,7 +2,9 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"testing"
+	"time"
 )
 
 // benchmark figures are of one core, the trace in memory, policy set-up
@@ -11,11 +13,16 @@ func benchReplay(b *testing.B, trace, policy string, gpu, host int) {
 	tr := loadTest(b, trace)
 	jobs := []Job{{Policy: spec(b, policy), GPUFrames: gpu, HostFrames: host}}
 	b.ReportAllocs()
+	best := time.Duration(math.MaxInt64)
 	for b.Loop() {
+		start := time.Now()
 		if _, err := Replay(b.Context(), tr, jobs, Options{Workers: 1}); err != nil {
 			b.Fatal(err)
 		}
+		best = min(best, time.Since(start))
 	}
+	// The fastest run is what the code can do when the machine is not shared.
+	b.ReportMetric(float64(len(tr.Accesses))/best.Seconds()/1e6, "best-Maccess/s")
 	b.ReportMetric(float64(len(tr.Accesses))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Maccess/s")
 }
 

@@ -154,8 +154,7 @@ func finish(runs []*run, bounds bounds, info TraceInfo, o Options, length uint64
 			res.PrefixHits = &hits
 		}
 		if g, ok := r.policy.Placer.(*placement.GMTReuse); ok {
-			report := g.Report()
-			res.Reuse = &report
+			res.Placer = g.Report()
 		}
 		if o.Model != nil {
 			res.addModel(o.Model)

@@ -53,8 +53,9 @@ type Result struct {
 	ModelledSerial  *float64               `json:"modelled_serial_seconds,omitempty"`
 	ModelledEdges   []servicetime.EdgeTime `json:"modelled_edges,omitempty"`
 
-	// Reuse is what gmt-reuse reports of its predictions: fits, fallbacks.
-	Reuse *placement.ReuseReport `json:"reuse,omitempty"`
+	// Placer is what the placer reports of itself: a placement.ReuseReport
+	// (fits, fallbacks) for gmt-reuse, nil for placers that learn nothing.
+	Placer any `json:"placer,omitempty"`
 }
 
 // MissRatio is SSD fetches over accesses: 0 for an empty trace.
