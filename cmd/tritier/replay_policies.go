@@ -9,9 +9,10 @@ import (
 	"github.com/tritier/tritier/sim"
 )
 
-// defaultPolicies are what replay compares when nobody says: the placers, then
-// evictors in both tiers from the simplest to the cleverest.
-var defaultPolicies = []string{"bypass", "tier-order", "random{}", "gmt-reuse", "lru", "s3-fifo", "arc", "w-tinylfu"}
+// defaultPolicies are what replay compares when nobody says: the placers
+// (tier-order has LRU in both tiers), then other evictors in both tiers from the
+// simplest to the cleverest.
+var defaultPolicies = []string{"bypass", "tier-order", "random{}", "gmt-reuse", "clock", "s3-fifo", "arc", "w-tinylfu"}
 
 // namedPolicy is a policy and what the user called it.
 type namedPolicy struct {

@@ -11,11 +11,11 @@ import (
 	"github.com/tritier/tritier/placement"
 )
 
-// Default tier sizes, in terms of the trace's distinct pages: small enough
-// that policies differ, large enough that hot pages fit.
+// Default tier sizes: small enough that policies differ, large enough that hot
+// pages fit.
 const (
-	defaultGPUShare  = 5.0  // percent
-	defaultHostShare = 20.0 // percent
+	defaultGPUShare   = 5 // T1 in percent of the trace's distinct pages
+	defaultHostFactor = 4 // T2 in terms of T1
 	// smallestDefault keeps the default size of T1 sane for every policy on
 	// traces of a few pages.
 	smallestDefault = 16
@@ -30,7 +30,7 @@ type tierSize struct {
 	percent float64 // of the distinct pages; used when share is set
 	share   bool
 	inBytes bool
-	implied bool // no flag: a default share
+	implied bool // no flag: the default
 }
 
 // sizePair is the sizes of both tiers of one result.
@@ -57,7 +57,7 @@ func (f *sizeFlags) pairs() ([]sizePair, error) {
 		gpu = []tierSize{{share: true, percent: defaultGPUShare, implied: true}}
 	}
 	if len(host) == 0 {
-		host = []tierSize{{share: true, percent: defaultHostShare, implied: true}}
+		host = []tierSize{{implied: true}}
 	}
 	n := max(len(gpu), len(host))
 	if len(gpu) != n && len(gpu) != 1 || len(host) != n && len(host) != 1 {
@@ -120,7 +120,7 @@ func readSize(flag, text string, frames bool) (tierSize, error) {
 // needsPages says whether a size depends on the trace's distinct pages.
 func needsPages(pairs []sizePair) bool {
 	for _, p := range pairs {
-		if p.gpu.share || p.host.share && p.host.percent > 0 {
+		if p.gpu.share || p.host.share {
 			return true
 		}
 	}
@@ -140,7 +140,7 @@ func (p sizePair) framesOf(pages int, pageSize uint64) (gpu, host int, err error
 		return 0, 0, fmt.Errorf("%s %s: that is no whole page of the trace's %d: GPU memory needs at least one frame", p.gpu.flag, p.gpu.text, pages)
 	}
 	if p.host.implied {
-		return gpu, min(4*gpu, placement.MaxPages), nil
+		return gpu, min(defaultHostFactor*gpu, placement.MaxPages), nil
 	}
 	host, err = p.host.framesOf(pages, pageSize)
 	return gpu, host, err

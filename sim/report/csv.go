@@ -80,8 +80,8 @@ var csvFields = []csvField{
 }
 
 // CSV writes a line of names and one line a result, in order. The names are
-// those of the JSON form with a dot between levels; lists are left out. A
-// value that is absent is an empty cell. Errors are those of w.
+// those of the JSON form with a dot between levels; modelled_edges and placer
+// are left out. A value that is absent is an empty cell. Errors are those of w.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	line := make([]string, len(csvFields))

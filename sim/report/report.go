@@ -108,7 +108,7 @@ func (r *Report) policies() []policy {
 	return out
 }
 
-// fallback is a placer's report that tells whether its model is trusted.
+// fallback is a placer's report that tells whether what it learnt is trusted.
 type fallback interface {
 	Fallback() bool
 	String() string

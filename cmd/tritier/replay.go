@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tritier/tritier/internal/servicetime"
+)
+
+// noModel is the value of --model that leaves modelled times out.
+const noModel = "none"
+
+// defaultModel is the preset of the modelled times when nobody says.
+const defaultModel = "h200-4xgen5"
+
+// replayFlags are the flags of tritier replay.
+type replayFlags struct {
+	trace    traceFlags
+	columns  []string
+	sizes    sizeFlags
+	policies []string
+	model    string
+	seed     uint64
+	json     bool
+	csv      bool
+	html     string
+	plot     string
+	stream   bool
+	workers  int
+	noBound  bool
+}
+
+func newReplayCommand() *cobra.Command {
+	f := &replayFlags{}
+	c := &cobra.Command{
+		Use:   "replay [TRACE...]",
+		Short: "What would these tier sizes and policies have done with a trace?",
+		Long: `Replay access traces through GPU memory (T1), host memory (T2) and SSD (T3) in virtual
+time and count exactly what each policy would have done. Without a trace, one that is
+part of the program is replayed: the requests of a day's conversations to an LLM server.
+"-" is standard input; format and compression are detected by content.
+
+There is one result for each trace, policy and pair of tier sizes. Sizes are bytes (16GiB),
+frames, or a percentage of the trace's distinct pages (5%). Lists pair up in order:
+--gpu-mem 1GiB,2GiB --host-mem 4GiB,8GiB are two pairs, and a single host size goes with
+each GPU size. Without sizes T1 holds 5 % of the distinct pages; without a host size T2 is
+four times T1. --host-mem 0 means no host tier.
+
+Beside every policy stands Belady's bound: the fewest SSD reads that any policy could reach
+with T1 + T2 frames. Times are modelled from a preset's figures, never measured.`,
+		Example: `  tritier replay
+  tritier replay --gpu-mem 5% --host-mem 20% --policy lru,gmt-reuse trace.jsonl.zst
+  tritier replay --gpu-frames 1000,2000,4000 --host-frames 0 --policy 'lru,arc,s3-fifo' trace.lis
+  tritier replay --policy 'gmt-reuse{t1=clock,t2=fifo}' --model a100-970evo --html report.html trace.csv
+  tritier replay --gpu-mem 5%,10%,20% --plot curves.svg --json`,
+		RunE: func(c *cobra.Command, args []string) error { return replayMain(c, f, args) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *replayFlags) register(c *cobra.Command) {
+	fs := c.Flags()
+	fs.SortFlags = false // in groups: sizes, policies, input, output
+	fs.StringSliceVar(&f.sizes.gpuMem, "gpu-mem", nil, "GPU memory: bytes such as 16GiB, or a share such as 5%; a list, or repeated")
+	fs.StringSliceVar(&f.sizes.hostMem, "host-mem", nil, "host memory: likewise; 0 means none (default: four times the GPU memory)")
+	fs.StringSliceVar(&f.sizes.gpuFrames, "gpu-frames", nil, "GPU memory in frames of one page, instead of --gpu-mem")
+	fs.StringSliceVar(&f.sizes.hostFrames, "host-frames", nil, "host memory in frames of one page, instead of --host-mem")
+	fs.StringArrayVar(&f.policies, "policy", nil, "policy: E, P or P{t1=E,t2=E,key=value}; a list, or repeated (default: "+strings.Join(defaultPolicies, ", ")+")")
+	fs.Uint64Var(&f.seed, "seed", 1, "seed of every random choice")
+	fs.StringVar(&f.model, "model", defaultModel, "source of the modelled times: a preset ("+strings.Join(servicetime.Names(), ", ")+"), a YAML file, or none")
+	fs.BoolVar(&f.noBound, "no-bound", false, "do not compute Belady's bound")
+	f.trace.register(fs)
+	fs.StringSliceVar(&f.columns, "csv-columns", nil, "names of the columns of a CSV trace that has no header line")
+	fs.BoolVar(&f.stream, "stream", false, "read each trace once without keeping it (by itself when it may not fit in half of the memory available)")
+	fs.IntVar(&f.workers, "workers", 0, "replay so many jobs at a time (default: one for each core)")
+	fs.BoolVar(&f.json, "json", false, "write JSON instead of the table")
+	fs.BoolVar(&f.csv, "csv", false, "write CSV instead of the table")
+	fs.StringVar(&f.html, "html", "", "also write a self-contained page with charts to a file")
+	fs.StringVar(&f.plot, "plot", "", "also draw the chart to a file, as .svg or .png")
+}
+
+// replayMain runs the command: everything that can be wrong with the flags is
+// found before a trace is read, and nothing is written before all is known.
+func replayMain(c *cobra.Command, f *replayFlags, args []string) error {
+	set, err := f.settings(args)
+	if err != nil {
+		return err
+	}
+	out, err := openReplayOutput(f, c.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	r := &replayer{settings: set, stdin: c.InOrStdin(), stderr: c.ErrOrStderr()}
+	runErr := r.all(c.Context())
+	if runErr != nil && !errors.Is(runErr, c.Context().Err()) {
+		return runErr
+	}
+	r.report.Interrupted = runErr != nil
+	if err := out.write(&r.report); err != nil {
+		return err
+	}
+	if r.report.Interrupted && (f.html != "" || f.plot != "") {
+		r.say("interrupted: no page or chart was written")
+	}
+	return runErr
+}
+
+// settings are checked flags.
+type settings struct {
+	*replayFlags
+	paths     []string // empty: the bundled trace
+	pairs     []sizePair
+	policies  []namedPolicy
+	byDefault bool // nobody named policies
+	sizedBy   bool // sizes were given
+	model     *servicetime.Model
+}
+
+func (f *replayFlags) settings(args []string) (settings, error) {
+	s := settings{replayFlags: f, paths: args, byDefault: len(f.policies) == 0}
+	if f.json && f.csv {
+		return s, errors.New("--json and --csv both replace the table: give one of them")
+	}
+	if f.workers < 0 {
+		return s, fmt.Errorf("--workers %d is negative", f.workers)
+	}
+	if err := f.checkInputs(args); err != nil {
+		return s, err
+	}
+	sizes := f.sizes
+	s.sizedBy = len(sizes.gpuMem)+len(sizes.gpuFrames)+len(sizes.hostMem)+len(sizes.hostFrames) > 0
+	var err error
+	if s.pairs, err = sizes.pairs(); err != nil {
+		return s, err
+	}
+	names := f.policies
+	if s.byDefault {
+		names = defaultPolicies
+	}
+	if s.policies, err = readPolicies(names); err != nil {
+		return s, err
+	}
+	if f.model != noModel {
+		if s.model, err = servicetime.Load(f.model); err != nil {
+			return s, fmt.Errorf("--model: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// checkInputs refuses what could only be noticed after a long run.
+func (f *replayFlags) checkInputs(paths []string) error {
+	stdin := 0
+	for _, p := range paths {
+		if p == "" {
+			return errors.New("a trace has an empty name")
+		}
+		if p == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return errors.New("standard input (-) can be read only once")
+	}
+	return nil
+}
