@@ -29,6 +29,7 @@ func Names() []string {
 
 var shapes = []*shape{
 	zipfShape, uniformShape, scanShape, loopShape, mixShape, shiftShape,
+	vectorAddShape, pathfinderShape, hotspotShape, backpropShape, sradShape,
 }
 
 func find(name string) *shape {
