@@ -22,6 +22,9 @@ type decoder interface {
 // finisher is a decoder that checks the input's end.
 type finisher interface{ finish() error }
 
+// cutter is a decoder that can say where an input that ends early ends.
+type cutter interface{ cut() string }
+
 // fault is an error of a decoder, placed relative to the window.
 type fault struct {
 	at   int   // offset in the window, for binary formats
@@ -70,6 +73,9 @@ func (t *windowReader) Next(recs []Record) (int, error) {
 
 // end is what follows the last record: io.EOF, or the fault of a bad end.
 func (t *windowReader) end(left int) error {
+	if c, ok := t.dec.(cutter); ok && left > 0 {
+		return t.place(&fault{what: c.cut()})
+	}
 	if left > 0 {
 		return t.place(&fault{what: fmt.Sprintf("the file is cut off: it ends inside a record, %d bytes into it", left)})
 	}

@@ -27,6 +27,9 @@ func detect(h *head) (proven, possible []string) {
 		}
 		switch f.probe(h) {
 		case sure:
+			if f.magic {
+				return []string{f.name}, nil
+			}
 			proven = append(proven, f.name)
 		case maybe:
 			possible = append(possible, f.name)

@@ -17,6 +17,7 @@ type format struct {
 	about string
 	alias []string
 	info  Info
+	magic bool                  // probe goes by a magic number: sure ends detection
 	probe func(h *head) verdict // nil: never detected, only named
 	open  func(in *input, info Info, h *head, o *Options) (Reader, *Error)
 }
@@ -28,6 +29,11 @@ func simple(dec func() decoder) func(*input, Info, *head, *Options) (Reader, *Er
 	}
 }
 
+// lines makes a decoder constructor of a function that parses one line.
+func lines(parse func([]byte, *Record) (bool, string)) func() decoder {
+	return func() decoder { return &lineDecoder{parse: parse} }
+}
+
 func openIDs(in *input, info Info, h *head, o *Options) (Reader, *Error) {
 	dec := newIDs(&info, h, o)
 	return &windowReader{in: in, dec: dec, info: info}, nil
@@ -36,9 +42,23 @@ func openIDs(in *input, info Info, h *head, o *Options) (Reader, *Error) {
 // formats is the registry, in the order of --help.
 var formats = []format{
 	{
+		name: "native", about: "the own format, .ttrc: compact, checksummed, seekable (FORMAT.md)",
+		alias: []string{"ttrc"}, probe: probeNative, open: openNative, magic: true,
+	},
+	{
 		name: "mooncake", about: "Mooncake JSON lines: LLM KV-cache blocks, one request a line (timestamp, hash_ids)",
 		info:  Info{PageAddressed: true, Times: true, Requests: true, Prompts: true},
 		probe: probeKeys("timestamp", "hash_ids"), open: simple(func() decoder { return newMooncake() }),
+	},
+	{
+		name: "kv-cache-tester", about: "kv-cache-tester sessions of coding agents: one JSON file, or a tar of them (see --order)",
+		alias: []string{"kvcache", "kv-cache"}, info: Info{PageAddressed: true, Times: true, Requests: true, Prompts: true},
+		probe: probeSessions, open: openSessions, magic: true,
+	},
+	{
+		name: "lmcache", about: "LMCache lookup log, JSON lines (timestamp, seq_len, chunk_hashes)",
+		info:  Info{PageAddressed: true, Times: true, Requests: true, Prompts: true},
+		probe: probeKeys("timestamp", "chunk_hashes"), open: simple(func() decoder { return newLMCache() }),
 	},
 	{
 		name: "oracleGeneral", about: "libCacheSim oracleGeneral: 24-byte binary records",
@@ -61,6 +81,29 @@ var formats = []format{
 		name: "lis", about: "ARC .lis: start, count, 0, request; count accesses a line",
 		alias: []string{"arc"}, info: Info{PageAddressed: true, Requests: true},
 		probe: probeLis, open: simple(func() decoder { return &lisDecoder{} }),
+	},
+	{
+		name: "mqsim", about: "MQSim block trace: time in ns, device, LBA, sectors, type (0 write, 1 read)",
+		info:  Info{Times: true, Requests: true, Writes: true},
+		probe: probeMQSim, open: simple(lines(parseMQSim)),
+	},
+	{
+		name: "vscsi", about: "VMware vscsi block trace, binary, versions 1 and 2",
+		info:  Info{Times: true, Requests: true, Writes: true},
+		probe: probeVSCSI, open: openVSCSI,
+	},
+	{
+		name: "csv", about: "comma-, semicolon-, tab- or |-separated, with a header line or --csv-columns: time, page or offset, size, op, array, gpu, ...",
+		probe: probeCSV, open: openCSV,
+	},
+	{
+		name: "lackey", about: "valgrind --tool=lackey --trace-mem=yes; instruction fetches are left out",
+		info: Info{Writes: true}, probe: probeLackey, open: simple(lines(parseLackey)),
+	},
+	{
+		name: "nvbit", about: "NVBit mem_trace text: one line a warp access; shared and local memory are left out",
+		alias: []string{"mem_trace"}, info: Info{Writes: true, Requests: true},
+		probe: probeNVBit, open: simple(func() decoder { return &nvbitDecoder{} }),
 	},
 }
 

@@ -11,7 +11,10 @@ type jsonLines struct {
 	unit    uint64 // ns of one unit of it
 	keyIDs  string // field of the array of page ids
 	id      func(s *jscan) (uint64, bool)
+	keyName string // field whose text is part of the pages' identity, or empty
 
+	names  map[string]uint32 // its values so far, numbered from 0
+	array  uint32
 	line   int64
 	time   uint64
 	inside bool  // the window starts within the array of a checked line
@@ -65,7 +68,7 @@ func (d *jsonLines) emit(buf []byte, recs []Record) (n, used int) {
 		}
 		s.take(',')
 		v, _ := d.id(&s)
-		recs[n] = Record{Addr: v, Time: d.time, Flags: d.flags}
+		recs[n] = Record{Addr: v, Time: d.time, Array: d.array, Flags: d.flags}
 		d.flags = PageAddressed
 		n++
 	}
@@ -96,10 +99,15 @@ func (d *jsonLines) check(line []byte) (at int, what string) {
 				return false
 			}
 		default:
+			if d.keyName != "" && string(key) == d.keyName && s.ws() == '"' {
+				what = d.name(&s)
+				return what == ""
+			}
 			return s.skip(0)
 		}
 		return what == ""
 	}
+	d.array = 0
 	switch ok := s.object(field); {
 	case what != "":
 		return 0, what
@@ -113,6 +121,30 @@ func (d *jsonLines) check(line []byte) (at int, what string) {
 		return 0, "the request has no " + d.keyIDs
 	}
 	return at, ""
+}
+
+// maxNames bounds the distinct values of a name field.
+const maxNames = 1 << 16
+
+// name reads the line's name and numbers it.
+func (d *jsonLines) name(s *jscan) (what string) {
+	b, ok := s.str()
+	if !ok {
+		return d.keyName + " is not a string"
+	}
+	n, seen := d.names[string(b)]
+	if !seen {
+		if len(d.names) == maxNames {
+			return "more than 65,536 distinct values of " + d.keyName
+		}
+		if d.names == nil {
+			d.names = map[string]uint32{}
+		}
+		n = uint32(len(d.names))
+		d.names[string(b)] = n
+	}
+	d.array = n
+	return ""
 }
 
 // checkIDs scans the array of ids and returns where its first element starts.
