@@ -2,6 +2,7 @@ package placement
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 )
 
@@ -38,6 +39,43 @@ func TestBuild(t *testing.T) {
 		if err != nil || p.Placer.Name() != d.name || p.T1.Name() != d.t1 || p.T2.Name() != d.t2 || p.KeepT2Copy {
 			t.Errorf("%s: %+v, %v", d.name, p, err)
 		}
+	}
+}
+
+// TestBuildPassesParameters: what the registry builds is what the constructor
+// makes from the same values.
+func TestBuildPassesParameters(t *testing.T) {
+	const frames, pages, seed = 200, 1000, 9
+	made := func(e Evictor, err error) Evictor {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for in, want := range map[string]Evictor{
+		"2q(kin=0.1,kout=0.7)": made(New2Q(frames, pages, TwoQParams{Kin: 0.1, Kout: 0.7})),
+		"s3-fifo(small=0.2,ghost=0.3,cap=9,promote=4)": made(NewS3FIFO(frames, pages,
+			S3FIFOParams{Small: 0.2, Ghost: 0.3, Cap: 9, Promote: 4})),
+		"lirs(hir=0.2,ghost=3)": made(NewLIRS(frames, pages, LIRSParams{HIR: 0.2, Ghost: 3})),
+		"w-tinylfu(window=0.2,protected=0.4,reset=7)": made(NewWTinyLFU(frames, pages,
+			WTinyLFUParams{Window: 0.2, Protected: 0.4, Reset: 7, Seed: seed ^ seedT1})),
+		"random": made(NewRandom(frames, pages, seed^seedT1)),
+	} {
+		p, err := mustParse(t, in).Build(Env{T1Frames: frames, Pages: pages, Seed: seed})
+		if err != nil || !reflect.DeepEqual(p.T1, want) {
+			t.Errorf("%s: %v, or not what the constructor makes", in, err)
+		}
+	}
+	reuse := GMTReuseParams{FitEvery: 100, K: 3, R2: 0.5, Starve: 0.25, VTDDirect: 77, Window: 9}
+	want, err := NewGMTReuse(frames, 50, pages, seed, reuse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := "gmt-reuse{window=9,vtd-direct=77,starve=0.25,r2=0.5,k=3,fit-every=100}"
+	p, err := mustParse(t, in).Build(Env{T1Frames: frames, T2Frames: 50, Pages: pages, Seed: seed})
+	if err != nil || !reflect.DeepEqual(p.Placer, Placer(want)) {
+		t.Errorf("%s: %v, or not what the constructor makes", in, err)
 	}
 }
 

@@ -106,6 +106,8 @@ func TestReuseClass(t *testing.T) {
 	p.setBounds()
 	fitted := p
 	fitted.use(ReuseFit{Slope: 4, Offset: 1000, Trusted: true})
+	sinking := p // negative offset: the line passes above VTD = RD for small VTD
+	sinking.use(ReuseFit{Slope: 1.2, Offset: -10_000, Trusted: true})
 	for _, tc := range []struct {
 		name string
 		p    ReuseParams
@@ -119,6 +121,7 @@ func TestReuseClass(t *testing.T) {
 		{"below direct the fit is not used", fitted, 10_239, reuseMedium},
 		{"(80999-1000)/4 < 20000", fitted, 80_999, reuseMedium},
 		{"(81000-1000)/4 = 20000", fitted, 81_000, reuseLong},
+		{"(15000+10000)/1.2 > 20000, but no more than 15000", sinking, 15_000, reuseMedium},
 		{"far", fitted, math.MaxUint64, reuseLong},
 	} {
 		if got := tc.p.class(tc.vtd); got != tc.want {
@@ -139,7 +142,7 @@ func TestReuseBounds(t *testing.T) {
 		p.T1T2 = p.T1 + rapid.Uint64Range(0, 1<<32).Draw(t, "t2")
 		p.use(ReuseFit{
 			Slope:   float64(rapid.IntRange(1, 1000).Draw(t, "slope")),
-			Offset:  float64(rapid.IntRange(-1<<40, 1<<40).Draw(t, "offset")),
+			Offset:  float64(rapid.IntRange(-1<<40, 1<<40).Draw(t, "quarters")) / 4,
 			Trusted: true,
 		})
 		vtd := rapid.Uint64Range(0, 1<<42).Draw(t, "vtd")

@@ -19,6 +19,7 @@ func TestReuseHistoryPredicts(t *testing.T) {
 		{"the most frequent successor", []reuseClass{m, l, m, s, m, s, m}, s},
 		{"a tie prefers the same class", []reuseClass{m, l, m, m}, m},
 		{"else the shorter one", []reuseClass{m, l, m, s, m}, s},
+		{"medium before long", []reuseClass{s, m, s, l, s}, m},
 		{"alternation", []reuseClass{l, s, l, s, l}, s},
 		{"the row of the last class counts", []reuseClass{s, s, s, l}, l},
 	} {

@@ -32,23 +32,6 @@ func fates(p Placer, n int) []Fate {
 	return out
 }
 
-// TestPlacersConform: every placer has its name, gives only the three fates,
-// and gives the same ones again from the same seed.
-func TestPlacersConform(t *testing.T) {
-	for _, d := range placers {
-		p := newPlacer(t, d.name+"{}", 5)
-		if p.Name() != d.name {
-			t.Errorf("%s calls itself %s", d.name, p.Name())
-		}
-		first, again := fates(p, 5000), fates(newPlacer(t, d.name+"{}", 5), 5000)
-		for i := range first {
-			if first[i] > ToT3 || first[i] != again[i] {
-				t.Fatalf("%s: eviction %d: %d, and %d from the same seed", d.name, i, first[i], again[i])
-			}
-		}
-	}
-}
-
 func TestFixedPlacers(t *testing.T) {
 	for name, want := range map[string]Fate{"tier-order": ToT2, "bypass": ToT3, "random{p=0}": ToT3, "random{p=1}": ToT2} {
 		p := newPlacer(t, name, 1)
