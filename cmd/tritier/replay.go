@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tritier/tritier/internal/servicetime"
+	"github.com/tritier/tritier/sim/trace"
 )
 
 // noModel is the value of --model that leaves modelled times out.
@@ -86,6 +87,9 @@ func (f *replayFlags) register(c *cobra.Command) {
 // replayMain runs the command: everything that can be wrong with the flags is
 // found before a trace is read, and nothing is written before all is known.
 func replayMain(c *cobra.Command, f *replayFlags, args []string) error {
+	if c.Flags().Changed("page-size") && f.trace.pageSize == 0 {
+		return errors.New("--page-size 0: a page has at least one byte")
+	}
 	set, err := f.settings(args)
 	if err != nil {
 		return err
@@ -155,6 +159,12 @@ func (f *replayFlags) settings(args []string) (settings, error) {
 
 // checkInputs refuses what could only be noticed after a long run.
 func (f *replayFlags) checkInputs(paths []string) error {
+	if len(paths) == 0 && (f.trace.format != "" || len(f.columns) > 0) {
+		return errors.New("--format and --csv-columns describe a trace: name one")
+	}
+	if o := f.trace.order; o != trace.Merged && o != trace.Concatenated {
+		return fmt.Errorf("--order %q: orders are %s, %s", o, trace.Merged, trace.Concatenated)
+	}
 	stdin := 0
 	for _, p := range paths {
 		if p == "" {

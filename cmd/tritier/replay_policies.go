@@ -80,11 +80,12 @@ func makeJobs(policies []namedPolicy, pairs []sizePair, byDefault bool, pages in
 			if err != nil {
 				return nil, nil, err
 			}
-			if byDefault {
-				if tooSmall := tooSmallFor(p.spec, gpu, host); tooSmall != nil {
-					skipped = append(skipped, tooSmall.Error())
-					continue
-				}
+			switch tooSmall := tooSmallFor(p.spec, gpu, host); {
+			case tooSmall != nil && byDefault:
+				skipped = append(skipped, tooSmall.Error())
+				continue
+			case tooSmall != nil:
+				return nil, nil, fmt.Errorf("--policy %s: %w", p.label, tooSmall)
 			}
 			jobs = append(jobs, job{sim.Job{Policy: p.spec, GPUFrames: gpu, HostFrames: host, Seed: seed}, p.label})
 		}

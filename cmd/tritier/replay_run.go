@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tritier/tritier/sim"
@@ -36,6 +37,9 @@ func (r *replayer) all(ctx context.Context) error {
 		return err
 	}
 	paths := r.paths
+	if slices.Contains(paths, "-") {
+		r.stdin = interruptible(ctx, r.stdin)
+	}
 	if len(paths) == 0 {
 		paths = []string{""}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"strconv"
 
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -198,9 +199,17 @@ func (b *bars) bound(c draw.Canvas) {
 	line(c, paper, 3, nil, x, b.bottom-2, x, b.top+6)
 	line(c, ink, 1.5, []vg.Length{4, 2.5}, x, b.bottom-2, x, b.top+6)
 	sty := style(9.5, ink, text.XCenter)
-	note := fmt.Sprintf("Belady's bound: at least %.1f %% from SSD", least)
+	note := fmt.Sprintf("Belady's bound: at least %s %% from SSD", share(least))
 	half := sty.Width(note) / 2
 	c.FillText(sty, vg.Point{X: min(max(x, b.x0+half), b.x1-half), Y: b.top + 14}, note)
+}
+
+// share writes a percentage; a small one keeps two digits.
+func share(p float64) string {
+	if p > 0 && p < 0.1 {
+		return strconv.FormatFloat(p, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(p, 'f', 1, 64)
 }
 
 // times draws the modelled seconds beside the bars.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -150,7 +151,16 @@ func tierText(frames int, pageSize uint64) string {
 	if frames == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s frames (%s)", units.FormatCount(uint64(frames)), units.FormatBytes(uint64(frames)*pageSize))
+	return fmt.Sprintf("%s frames (%s)", units.FormatCount(uint64(frames)), bytesText(uint64(frames), pageSize))
+}
+
+// bytesText is the size of n pages.
+func bytesText(n, pageSize uint64) string {
+	over, size := bits.Mul64(n, pageSize)
+	if over != 0 {
+		return "over 16EiB"
+	}
+	return units.FormatBytes(size)
 }
 
 // identity says what was read and how: format, compression, order.
@@ -168,7 +178,7 @@ func identity(t sim.TraceInfo) string {
 // volume says how much a trace asks for.
 func volume(t sim.TraceInfo) string {
 	s := fmt.Sprintf("%s accesses to %s distinct pages of %s (%s)", units.FormatCount(t.Accesses),
-		units.FormatCount(uint64(t.Pages)), units.FormatBytes(t.PageSize), units.FormatBytes(uint64(t.Pages)*t.PageSize))
+		units.FormatCount(uint64(t.Pages)), units.FormatBytes(t.PageSize), bytesText(uint64(t.Pages), t.PageSize))
 	if t.Writes > 0 {
 		s += fmt.Sprintf(", %s writes", units.FormatCount(t.Writes))
 	}

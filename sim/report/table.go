@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tritier/tritier/internal/units"
 )
 
 // Table writes the report for a terminal, or any place with a fixed-width
@@ -137,8 +139,11 @@ func (r *Report) cut() []string {
 	var out []string
 	for i := range r.Results {
 		if res := &r.Results[i]; !res.Complete {
-			out = append(out, fmt.Sprintf("%s at %s: after %s %% of the trace", r.label(i), sizeShort(res),
-				percent(res.Accesses, res.Trace.Accesses, 1)))
+			done := "after " + units.FormatCount(res.Accesses)
+			if res.Trace.Accesses > res.Accesses {
+				done += " of " + units.FormatCount(res.Trace.Accesses)
+			}
+			out = append(out, fmt.Sprintf("%s at %s: %s accesses", r.label(i), sizeShort(res), done))
 		}
 	}
 	return out
