@@ -29,6 +29,7 @@ type Stream struct {
 	// prompts says that the format's requests are prompts, for which prefix hits
 	// mean something; the starts of I/O requests are only counted.
 	prompts bool
+	records int64 // records to expect; 0 when the reader cannot know
 }
 
 // Open opens the trace in the named file, "-" being standard input.
@@ -46,7 +47,7 @@ func NewStream(r trace.Reader, name string, pageSize uint64) *Stream {
 		info: TraceInfo{Name: name, PageSize: pageSize}}
 	if d, ok := r.(trace.Informer); ok {
 		i := d.Info()
-		s.prompts = i.Prompts
+		s.prompts, s.records = i.Prompts, i.Records
 		s.info.Format, s.info.Compression, s.info.Order = i.Format, i.Compression, i.Order
 	}
 	return s
@@ -80,11 +81,17 @@ type Block struct {
 	Pages    int
 }
 
-// Next fills b with about n more accesses, reusing its arrays, or returns
-// io.EOF at the end. Any other error is final.
+// Next fills b with at least n more accesses, fewer only at the end, reusing
+// its arrays; or returns io.EOF. Any other error is final.
 func (s *Stream) Next(b *Block, n int) error {
 	b.Accesses, b.Requests = b.Accesses[:0], b.Requests[:0]
-	for len(b.Accesses) < n && s.err == nil {
+	return s.extend(b, n)
+}
+
+// extend appends at least n more accesses to b.
+func (s *Stream) extend(b *Block, n int) error {
+	start := len(b.Accesses)
+	for len(b.Accesses)-start < n && s.err == nil {
 		var got int
 		got, s.err = s.split.Next(s.buf)
 		if err := s.number(b, s.buf[:got]); err != nil {
@@ -92,7 +99,7 @@ func (s *Stream) Next(b *Block, n int) error {
 		}
 	}
 	b.Pages = int(s.in.next)
-	if len(b.Accesses) == 0 {
+	if len(b.Accesses) == start {
 		return s.err
 	}
 	return nil
@@ -100,12 +107,13 @@ func (s *Stream) Next(b *Block, n int) error {
 
 // number appends accs to b under their dense numbers.
 func (s *Stream) number(b *Block, accs []trace.Access) error {
-	out := slices.Grow(b.Accesses, len(accs))
+	start := len(b.Accesses)
+	out := slices.Grow(b.Accesses, len(accs))[:start+len(accs)]
 	for i := range accs {
 		a := &accs[i]
 		p, ok := s.in.index(a.Array, a.Page)
 		if !ok {
-			b.Accesses = out
+			b.Accesses = out[:start+i]
 			return &TooManyPagesError{Limit: int(s.in.limit)}
 		}
 		op := tier.Read
@@ -115,13 +123,13 @@ func (s *Stream) number(b *Block, accs []trace.Access) error {
 		if a.RequestStart {
 			s.info.Requests++
 			if s.prompts {
-				b.Requests = append(b.Requests, s.at)
+				b.Requests = append(b.Requests, s.at+uint64(i))
 			}
 		}
-		out = append(out, tier.MakeAccess(p, op))
-		s.at++
+		out[start+i] = tier.MakeAccess(p, op)
 	}
 	b.Accesses = out
+	s.at += uint64(len(accs))
 	s.info.Accesses = s.at - s.info.Prefetches
 	return nil
 }
@@ -148,28 +156,45 @@ type Trace struct {
 	Requests []uint64 // trace positions at which prompts start
 }
 
+// reserve makes room in b for the rest of the trace, reckoned from the share
+// of the input that the accesses so far came from: growing step by step would
+// copy the trace several times over.
+func (s *Stream) reserve(b *Block) {
+	n := int64(len(b.Accesses))
+	done, total := s.Progress()
+	if n == 0 || done <= 0 || total <= done || cap(b.Accesses)-len(b.Accesses) > block {
+		return
+	}
+	rest := float64(n) * (float64(total)/float64(done) - 1) * 1.02
+	b.Accesses = slices.Grow(b.Accesses, int(min(rest, maxReserve))+block+len(s.buf))
+}
+
+// maxReserve bounds what Load allocates on a trace's word alone, in accesses.
+const maxReserve = 1 << 28
+
 // Load reads s to its end. progress, if not nil, is told of input bytes.
 func Load(ctx context.Context, s *Stream, progress func(done, total int64)) (*Trace, error) {
-	t := &Trace{}
 	var b Block
+	if s.records > 0 {
+		b.Accesses = make([]tier.Access, 0, min(s.records, maxReserve)+int64(len(s.buf)))
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		err := s.Next(&b, block)
+		s.reserve(&b)
+		err := s.extend(&b, block)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		t.Accesses = append(t.Accesses, b.Accesses...)
-		t.Requests = append(t.Requests, b.Requests...)
 		if progress != nil {
 			progress(s.Progress())
 		}
 	}
-	t.Info = s.Info()
+	t := &Trace{Info: s.Info(), Accesses: b.Accesses, Requests: b.Requests}
 	if len(t.Accesses) == 0 {
 		return nil, errNoAccess
 	}
