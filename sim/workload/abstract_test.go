@@ -12,11 +12,12 @@ import (
 	"github.com/tritier/tritier/sim/trace"
 )
 
-// script writes records as text: a page or byte range each, * for a request.
+// script writes records as text: a page or byte range each, * for a request
+// and + for a range that belongs to the access before it.
 func script(recs []trace.Record) string {
 	s := ""
 	for _, r := range recs {
-		if s != "" && r.Flags&trace.SameGroup == 0 {
+		if s != "" {
 			s += " "
 		}
 		if r.Flags&trace.SameGroup != 0 {
@@ -191,9 +192,9 @@ func TestCloseEndsEveryShape(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, name := range Names() {
 		for _, batches := range []int{0, 1, 3} {
-			s, err := Parse(name)
-			if err != nil {
-				t.Fatal(err)
+			s := mustParse(t, name)
+			if s.values.has("scale") {
+				s = mustParse(t, name+"{scale=6}")
 			}
 			r, err := s.Open(t.Context())
 			if err != nil {
@@ -213,7 +214,8 @@ func TestCloseEndsEveryShape(t *testing.T) {
 }
 
 func BenchmarkShapes(b *testing.B) {
-	for _, spec := range []string{"zipf{accesses=1G}", "zipf{accesses=1G,scramble=true}", "uniform{accesses=1G}", "loop{accesses=1G}"} {
+	for _, spec := range []string{"zipf{accesses=1G}", "zipf{accesses=1G,scramble=true}", "uniform{accesses=1G}", "loop{accesses=1G}",
+		"hotspot{iterations=1000000}", "bfs{sources=1000000}", "pagerank{iterations=1000000}"} {
 		b.Run(spec, func(b *testing.B) {
 			r := open(b, spec)
 			batch := make([]trace.Record, 4096)

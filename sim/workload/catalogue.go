@@ -30,6 +30,7 @@ func Names() []string {
 var shapes = []*shape{
 	zipfShape, uniformShape, scanShape, loopShape, mixShape, shiftShape,
 	vectorAddShape, pathfinderShape, hotspotShape, backpropShape, sradShape,
+	bfsShape, ssspShape, pagerankShape,
 }
 
 func find(name string) *shape {

@@ -13,12 +13,12 @@
 //
 // # Accesses
 //
-// The abstract shapes yield page numbers. The programs yield byte ranges, each
-// within one page of page-size: one for each distinct page that a warp of 32
-// threads touches with one instruction or, in the dense kernels, for each page
-// that it holds while it works through its tile. Replay them at the page size
-// that they were generated for: a range that is replayed with smaller pages
-// covers pages between two elements that were never touched.
+// The abstract shapes yield page numbers. The programs yield byte ranges, from
+// which a trace.Splitter makes one access for each distinct page that a warp of
+// 32 threads touches with one instruction or, in the dense kernels, that it
+// holds while it works through its tile. The ranges are exact for pages of
+// page-size bytes and for larger ones; smaller pages would count pages between
+// two elements of a warp that were never touched.
 //
 // A write that covers a whole page needs no fetch. A page that is both read
 // and written gives a read, then a write.
