@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,7 @@ func (q *qmp) do(command string) (string, error) {
 		if _, event := m["event"]; event {
 			continue
 		}
-		return string(line[:len(line)-1]), nil
+		return string(bytes.TrimSpace(line)), nil // QEMU ends lines with CR LF
 	}
 }
 
