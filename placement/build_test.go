@@ -67,12 +67,12 @@ func TestBuildPassesParameters(t *testing.T) {
 			t.Errorf("%s: %v, or not what the constructor makes", in, err)
 		}
 	}
-	reuse := GMTReuseParams{FitEvery: 100, K: 3, R2: 0.5, Starve: 0.25, VTDDirect: 77, Window: 9}
+	reuse := GMTReuseParams{First: 0.125, FitEvery: 100, K: 3, R2: 0.5, Starve: 0.25, VTDDirect: 77, Window: 9}
 	want, err := NewGMTReuse(frames, 50, pages, seed, reuse)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := "gmt-reuse{window=9,vtd-direct=77,starve=0.25,r2=0.5,k=3,fit-every=100}"
+	in := "gmt-reuse{window=9,vtd-direct=77,starve=0.25,r2=0.5,k=3,fit-every=100,first=0.125}"
 	p, err := mustParse(t, in).Build(Env{T1Frames: frames, T2Frames: 50, Pages: pages, Seed: seed})
 	if err != nil || !reflect.DeepEqual(p.Placer, Placer(want)) {
 		t.Errorf("%s: %v, or not what the constructor makes", in, err)

@@ -33,6 +33,7 @@ type reusePage struct {
 
 // GMTReuseParams are the parameters of gmt-reuse in the grammar.
 type GMTReuseParams struct {
+	First     float64 // first: probability that a clean page without history goes to T2, 0 to 1
 	FitEvery  int     // fit-every: samples between two fits, 64 to 2^20
 	K         int     // k: one in K pages is sampled, 1 to 2^20
 	R2        float64 // r2: smallest R2 of a trusted fit, 0 to 1
@@ -43,6 +44,7 @@ type GMTReuseParams struct {
 
 // gmtReuseParams is GMTReuseParams and t2copy in the grammar, in order of name.
 var gmtReuseParams = []param{
+	unitParam("first", "0.5", "probability that a clean page without history goes to T2; a dirty one does"),
 	integerParam("fit-every", 8192, 64, 1<<20, "samples between two fits of reuse distance to virtual time"),
 	integerParam("k", 16, 1, 1<<20, "one in k pages is sampled"),
 	unitParam("r2", "0.75", "smallest R2 of a fit that is trusted"),
@@ -58,14 +60,14 @@ func DefaultGMTReuseParams() GMTReuseParams { return gmtReuseArgs(defaults(gmtRe
 // gmtReuseArgs are the values of gmtReuseParams.
 func gmtReuseArgs(args []setting) GMTReuseParams {
 	return GMTReuseParams{
-		FitEvery: args[0].int(), K: args[1].int(), R2: args[2].num, Starve: args[3].num,
-		VTDDirect: args[5].int(), Window: args[6].int(),
+		First: args[0].num, FitEvery: args[1].int(), K: args[2].int(), R2: args[3].num,
+		Starve: args[4].num, VTDDirect: args[6].int(), Window: args[7].int(),
 	}
 }
 
 // check reports every value out of range.
 func (p GMTReuseParams) check() error {
-	values := [...]float64{float64(p.FitEvery), float64(p.K), p.R2, p.Starve, 0, float64(p.VTDDirect), float64(p.Window)}
+	values := [...]float64{p.First, float64(p.FitEvery), float64(p.K), p.R2, p.Starve, 0, float64(p.VTDDirect), float64(p.Window)}
 	var errs []error
 	for i, q := range gmtReuseParams {
 		if q.words == nil && !q.holds(values[i]) {
@@ -92,7 +94,7 @@ func NewGMTReuse(t1, t2, pages int, seed uint64, p GMTReuseParams) (*GMTReuse, e
 	}
 	g.params = ReuseParams{
 		Slope: 1, Direct: uint64(p.VTDDirect), T1: uint64(t1), T1T2: uint64(t1) + uint64(t2),
-		Seed: seed, Window: g.starve.window, StarveAbove: g.starve.above,
+		Seed: seed, FirstBelow: drawsBelow(p.First), Window: g.starve.window, StarveAbove: g.starve.above,
 	}
 	g.params.setBounds()
 	g.Grow(pages)
@@ -175,7 +177,7 @@ func (g *GMTReuse) choose(h reuseHistory, v Victim) Fate {
 	next, ok := h.next()
 	if !ok {
 		g.report.First++
-		if v.Dirty || Hash(g.params.Seed, v.Now, v.Page)>>63 == 0 {
+		if v.Dirty || draw(g.params.Seed, v.Now, v.Page) < g.params.FirstBelow {
 			return ToT2
 		}
 		return ToT3

@@ -129,8 +129,8 @@ func TestReuseClass(t *testing.T) {
 		}
 	}
 	fitted.use(ReuseFit{Slope: 9, Offset: 9, Trusted: false, Reason: "test"})
-	if fitted.Slope != 1 || fitted.Offset != 0 || fitted.Medium != 20_000 || fitted.Version != 2 {
-		t.Errorf("a fit that is not trusted is in force: %+v", fitted)
+	if fitted.Slope != 4 || fitted.Offset != 1000 || fitted.Medium != 81_000 || fitted.Version != 1 {
+		t.Errorf("a fit that is not trusted replaced one that is: %+v", fitted)
 	}
 }
 

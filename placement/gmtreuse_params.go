@@ -6,9 +6,9 @@ import "math"
 // beside a page's own record. It is plain data, replaced as a whole after each
 // fit, so that a GPU works from a copy of it.
 type ReuseParams struct {
-	Version uint64  // number of fits behind this block: 0 before the first
-	Slope   float64 // of VTD = Slope*RD + Offset; 1 without a trusted fit
-	Offset  float64 // in accesses; 0 without a trusted fit
+	Version uint64  // trusted fits so far: the last of them is in force
+	Slope   float64 // of VTD = Slope*RD + Offset; 1 before the first
+	Offset  float64 // in accesses; 0 before the first
 	Direct  uint64  // a VTD below it is its own reuse distance
 
 	T1     uint64 // frames of T1: a shorter reuse distance is short
@@ -16,7 +16,8 @@ type ReuseParams struct {
 	Short  uint64 // the same bounds for a VTD of Direct or more,
 	Medium uint64 // turned into virtual time by the fit
 
-	Seed        uint64 // of the coin
+	Seed        uint64 // of the draw for a clean page without history:
+	FirstBelow  uint64 // T2 when the upper 53 bits of its Hash are below this
 	Window      uint32 // evictions that the anti-starvation rule looks back on
 	StarveAbove uint32 // it grants when more of these were bound for T3
 }
@@ -36,24 +37,26 @@ func (p *ReuseParams) class(vtd uint64) reuseClass {
 	return reuseLong
 }
 
-// use publishes a fit that is trusted, or falls back to Slope 1 and Offset 0:
-// the virtual-time distance itself. That is the one estimate that needs no
-// model and is never too short, because a page cannot be away for fewer
-// accesses than distinct pages; a fit that was trusted once but describes an
-// earlier phase would have no such bound.
+// use publishes a fit that is trusted. Otherwise the last one that was stays in
+// force, or before the first, Slope 1 and Offset 0: virtual time itself, the one
+// estimate that needs no model and is never too short. A ring that shows no
+// line is mostly one without long distances, which says nothing against the
+// line that was seen before: to go back to virtual time would then send to T3
+// what a program with many hits in T1 is about to use again.
 func (p *ReuseParams) use(f ReuseFit) {
-	p.Version++
-	p.Slope, p.Offset = 1, 0
-	if f.Trusted {
-		p.Slope, p.Offset = f.Slope, f.Offset
+	if !f.Trusted {
+		return
 	}
+	p.Version++
+	p.Slope, p.Offset = f.Slope, f.Offset
 	p.setBounds()
 }
 
 // setBounds turns the bounds of the classes into virtual time, once per fit:
 // (vtd-Offset)/Slope < T is vtd < Slope*T+Offset. Decisions then need no
 // floating point, and host and GPU cannot round differently. The estimate is
-// held to at most vtd, as above, hence the bounds to at least T.
+// held to at most vtd, since no page sees more distinct pages than accesses
+// while it is away; hence the bounds are at least T.
 func (p *ReuseParams) setBounds() {
 	bound := func(frames uint64) uint64 {
 		// The conversion of the product keeps a compiler from fusing it with

@@ -10,6 +10,7 @@ type ReuseReport struct {
 	Fits       uint64   // made so far
 	Trusted    uint64   // of these
 	Last       ReuseFit // the last one, with the reason if it is not trusted
+	Refused    uint64   // fits that were not trusted since one was
 	Samples    uint64   // reuses measured, those for the next fit included
 	Impossible uint64   // of these, discarded by a fit: RD > VTD
 
@@ -29,8 +30,9 @@ func (g *GMTReuse) Report() ReuseReport {
 	return r
 }
 
-// Fallback says whether virtual-time distances stand in for reuse distances,
-// because the last fit is not trusted or there was none yet.
+// Fallback says whether something stands in for the last fit, because it is not
+// trusted or there was none yet: the last trusted one or, before there was one,
+// virtual-time distances.
 func (r ReuseReport) Fallback() bool { return !r.Last.Trusted }
 
 // Accuracy is the share of predictions that turned out right, 0 without any.
@@ -52,14 +54,18 @@ func (r ReuseReport) Accuracy() float64 {
 
 // String is the report in one line: which distances are in force and why.
 func (r ReuseReport) String() string {
+	const vtd = "virtual-time distance stands in for reuse distance"
+	line := fmt.Sprintf("VTD = %.4g*RD%+.4g", r.Params.Slope, r.Params.Offset)
 	var fit string
 	switch {
 	case r.Fits == 0:
-		fit = fmt.Sprintf("no fit yet (%d samples): virtual-time distance stands in for reuse distance", r.Samples)
+		fit = fmt.Sprintf("no fit yet (%d samples): %s", r.Samples, vtd)
+	case r.Trusted == 0:
+		fit = fmt.Sprintf("fit not trusted (%s): %s", r.Last.Reason, vtd)
 	case r.Fallback():
-		fit = fmt.Sprintf("fit not trusted (%s): virtual-time distance stands in for reuse distance", r.Last.Reason)
+		fit = fmt.Sprintf("fit not trusted (%s; %d in a row): the last trusted one stays, %s", r.Last.Reason, r.Refused, line)
 	default:
-		fit = fmt.Sprintf("VTD = %.4g*RD%+.4g (R2 %.3f)", r.Last.Slope, r.Last.Offset, r.Last.R2)
+		fit = fmt.Sprintf("%s (R2 %.3f)", line, r.Last.R2)
 	}
 	return fmt.Sprintf("%s; %d of %d fits trusted; %.1f%% of predictions right; %d kept, %d granted to T2",
 		fit, r.Trusted, r.Fits, 100*r.Accuracy(), r.Kept, r.Granted)
@@ -71,7 +77,9 @@ func (r *ReuseReport) addFit(f ReuseFit) {
 	r.Samples += uint64(f.Samples)
 	r.Impossible += uint64(f.Samples - f.Used)
 	r.Last = f
+	r.Refused++
 	if f.Trusted {
 		r.Trusted++
+		r.Refused = 0
 	}
 }

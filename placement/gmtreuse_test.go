@@ -31,7 +31,7 @@ func away(g *GMTReuse, now *uint64, p Page, vtd uint64) Fate {
 }
 
 func TestReuseDefaults(t *testing.T) {
-	want := GMTReuseParams{FitEvery: 8192, K: 16, R2: 0.75, Starve: 0.8, VTDDirect: 10240, Window: 4096}
+	want := GMTReuseParams{First: 0.5, FitEvery: 8192, K: 16, R2: 0.75, Starve: 0.8, VTDDirect: 10240, Window: 4096}
 	if got := DefaultGMTReuseParams(); got != want {
 		t.Errorf("defaults %+v, want %+v", got, want)
 	}
@@ -236,16 +236,35 @@ func TestReuseFits(t *testing.T) {
 	}
 	observeLoop(g, &now, 20, 100, 1)
 	r = g.Report()
-	if !r.Fallback() || r.Last.Reason != "all samples have the same reuse distance" || r.Params.Slope != 1 || r.Params.Offset != 0 {
+	if !r.Fallback() || r.Last.Reason != "all samples have the same reuse distance" || r.Refused != 4 || r.Params.Version != 7 {
 		t.Errorf("%+v", r)
 	}
-	if !strings.Contains(r.String(), "fit not trusted (all samples have the same reuse distance): virtual-time distance stands in") {
-		t.Errorf("the report hides it: %s", r)
+	if want := "fit not trusted (all samples have the same reuse distance; 4 in a row): the last trusted one stays, VTD = 4*RD+1;"; !strings.HasPrefix(r.String(), want) {
+		t.Errorf("got  %s\nwant %s", r, want)
 	}
 	g.Fate(Victim{Page: 0, Now: 10_000})
-	g.Miss(10_000+4*209, 0)
+	g.Miss(10_000+4*211, 0)
 	if r := g.Report(); r.Classes != [3]uint64{0, 1, 1} {
 		t.Errorf("classes %v, want a long one", r.Classes)
+	}
+}
+
+// TestReuseWithoutTrustedFit: virtual-time distances serve, and the report says so.
+func TestReuseWithoutTrustedFit(t *testing.T) {
+	g := newReuse(t, 10, 200, 1000, func(p *GMTReuseParams) { p.FitEvery, p.VTDDirect = 512, 0 })
+	now := uint64(0)
+	observeLoop(g, &now, 10, 100, 1)
+	r := g.Report()
+	if !r.Fallback() || r.Fits != 1 || r.Trusted != 0 || r.Params.Slope != 1 || r.Params.Offset != 0 || r.Params.Version != 0 {
+		t.Errorf("%+v", r)
+	}
+	if want := "fit not trusted (all samples have the same reuse distance): virtual-time distance stands in"; !strings.HasPrefix(r.String(), want) {
+		t.Errorf("got  %s\nwant %s", r, want)
+	}
+	for vtd, want := range map[uint64]reuseClass{9: reuseShort, 10: reuseMedium, 209: reuseMedium, 210: reuseLong} {
+		if got := g.params.class(vtd); got != want {
+			t.Errorf("vtd %d is class %d, want %d", vtd, got, want)
+		}
 	}
 }
 

@@ -29,8 +29,8 @@ func TestParse(t *testing.T) {
 		{"random{p=-0}", "random{t1=clock,t2=fifo,p=0" + drop},
 		{"random{p=1e-9}", "random{t1=clock,t2=fifo,p=1e-09" + drop},
 		{"bypass", "bypass{t1=clock,t2=fifo" + drop},
-		{"gmt-reuse", "gmt-reuse{t1=clock,t2=fifo,fit-every=8192,k=16,r2=0.75,starve=0.8,t2copy=drop,vtd-direct=10240,window=4096}"},
-		{"gmt-reuse{k=1,t2=lru,t2copy=keep}", "gmt-reuse{t1=clock,t2=lru,fit-every=8192,k=1,r2=0.75,starve=0.8,t2copy=keep,vtd-direct=10240,window=4096}"},
+		{"gmt-reuse", "gmt-reuse{t1=clock,t2=fifo,first=0.5,fit-every=8192,k=16,r2=0.75,starve=0.8,t2copy=drop,vtd-direct=10240,window=4096}"},
+		{"gmt-reuse{k=1,t2=lru,t2copy=keep}", "gmt-reuse{t1=clock,t2=lru,first=0.5,fit-every=8192,k=1,r2=0.75,starve=0.8,t2copy=keep,vtd-direct=10240,window=4096}"},
 	} {
 		spec, err := Parse(tc.in)
 		if err != nil {

@@ -13,12 +13,18 @@ type RandomPlacer struct {
 // drawBits is the width of a draw: what a float64 holds exactly.
 const drawBits = 53
 
+// draw is a number of drawBits bits that seed, virtual time and page decide.
+func draw(seed, now uint64, p Page) uint64 { return Hash(seed, now, p) >> (64 - drawBits) }
+
+// drawsBelow is the bound that a draw is below with probability p.
+func drawsBelow(p float64) uint64 { return uint64(p * (1 << drawBits)) }
+
 // NewRandomPlacer makes a RandomPlacer: p is the probability of T2, 0 to 1.
 func NewRandomPlacer(p float64, seed uint64) (*RandomPlacer, error) {
 	if !(p >= 0 && p <= 1) {
 		return nil, fmt.Errorf("a probability of %v is not within 0 and 1", p)
 	}
-	return &RandomPlacer{seed: seed, below: uint64(p * (1 << drawBits))}, nil
+	return &RandomPlacer{seed: seed, below: drawsBelow(p)}, nil
 }
 
 // Name is random.
@@ -29,7 +35,7 @@ func (*RandomPlacer) Grow(int) {}
 
 // Fate draws ToT2 or ToT3.
 func (r *RandomPlacer) Fate(v Victim) Fate {
-	if Hash(r.seed, v.Now, v.Page)>>(64-drawBits) < r.below {
+	if draw(r.seed, v.Now, v.Page) < r.below {
 		return ToT2
 	}
 	return ToT3
