@@ -43,6 +43,7 @@ type traceFlags struct {
 	format   string
 	order    string
 	pageSize units.Bytes // 0 when not given
+	columns  []string    // of a csv file without a header line
 }
 
 func (t *traceFlags) register(f *pflag.FlagSet) {
@@ -51,11 +52,16 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	f.Var(&t.pageSize, "page-size", "page size, such as 64KiB (default: what the trace names, else 64KiB)")
 }
 
+// registerColumns adds the flag for csv files without a header line.
+func (t *traceFlags) registerColumns(f *pflag.FlagSet) {
+	f.StringSliceVar(&t.columns, "csv-columns", nil, "names of the columns of a csv file without a header line, such as time,page,op")
+}
+
 // open opens a trace file, or standard input for "-".
-func (t *traceFlags) open(path string, stdin io.Reader) (trace.Reader, error) {
-	options := trace.Options{Format: t.format, Order: t.order}
+func (t *traceFlags) open(ctx context.Context, path string, stdin io.Reader) (trace.Reader, error) {
+	options := trace.Options{Format: t.format, Order: t.order, Columns: t.columns}
 	if path == "-" {
-		return trace.New(stdin, "standard input", options)
+		return trace.New(interruptible(ctx, stdin), "standard input", options)
 	}
 	return trace.Open(path, options)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -29,9 +30,12 @@ func newTraceConvertCommand() *cobra.Command {
 		Short: "Convert a trace to another format",
 		Long: `Convert a trace to another format. OUT's extension names the format and the
 compression (.gz, .zst, .xz); OUT appears when it is complete, and an error or
-Ctrl-C leaves an older OUT as it was. ids and oracleGeneral hold page accesses:
-byte ranges are split into pages of --page-size; oracleGeneral has no
-operations, and IN is read twice for it.`,
+Ctrl-C leaves an older OUT as it was.
+
+native, the own format (.ttrc), keeps everything. The others hold page accesses: byte ranges
+are split into pages of --page-size. csv loses which writes are of whole pages; ids
+loses times, arrays (they become part of the number) and requests too;
+oracleGeneral also loses the operations, and IN is read twice for it.`,
 		Example: `  tritier trace convert conversation_trace.jsonl conversation.ttrc
   tritier trace convert tpcc.mqsim tpcc.oracleGeneral.zst --page-size 4KiB
   tritier trace convert OLTP.lis - --to ids | head`,
@@ -46,6 +50,7 @@ operations, and IN is read twice for it.`,
 		},
 	}
 	flags.trace.register(c.Flags())
+	flags.trace.registerColumns(c.Flags())
 	c.Flags().StringVar(&flags.to, "to", "", "output format: "+strings.Join(encodingNames(), ", ")+" (default: by OUT's extension)")
 	c.Flags().BoolVar(&flags.json, "json", false, "describe the conversion as JSON")
 	return c
@@ -77,14 +82,14 @@ func (f *convertFlags) run(c *cobra.Command, in, out string) (err error) {
 	if in == "-" && enc.next {
 		return fmt.Errorf("%s needs two passes over the input: give a file instead of standard input", enc.name)
 	}
-	open := func(context.Context) (trace.Reader, error) { return f.trace.open(in, c.InOrStdin()) }
+	open := func(ctx context.Context) (trace.Reader, error) { return f.trace.open(ctx, in, c.InOrStdin()) }
 	r, err := open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	info := infoOf(r)
-	about := source{pageSize: f.trace.pageSizeFor(info), name: in}
+	about := source{pageSize: f.trace.pageSizeFor(info), header: f.header(info, in)}
 	stop := startProgress(c.ErrOrStderr(), "converting", progressOf(r))
 	defer stop()
 	begun := time.Now()
@@ -100,6 +105,19 @@ func (f *convertFlags) run(c *cobra.Command, in, out string) (err error) {
 	return f.report(c.OutOrStdout(), c.ErrOrStderr(), res, time.Since(begun))
 }
 
+// header describes the result as far as the input and the flags do.
+func (f *convertFlags) header(info trace.Info, in string) trace.Header {
+	h := trace.Header{PageSize: info.PageSize, Source: info.Source, Order: info.Order, PageAddressed: info.PageAddressed,
+		Writes: info.Writes, Times: info.Times, Requests: info.Requests, Prompts: info.Prompts}
+	if f.trace.pageSize != 0 {
+		h.PageSize = uint64(f.trace.pageSize)
+	}
+	if h.Source == "" && in != "-" {
+		h.Source = filepath.Base(in)
+	}
+	return h
+}
+
 // report says what was written, unless the trace itself went to stdout.
 func (f *convertFlags) report(stdout, stderr io.Writer, res convertResult, took time.Duration) error {
 	if f.json {
@@ -108,7 +126,7 @@ func (f *convertFlags) report(stdout, stderr io.Writer, res convertResult, took 
 	if res.Output == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(stderr, "%s: %s records (%s to %s) in %s\n", res.Output, units.FormatCount(uint64(res.Records)),
+	_, err := fmt.Fprintf(stderr, "%s: %s (%s to %s) in %s\n", res.Output, plural(uint64(res.Records), "record"),
 		res.From, res.To, units.FormatDuration(took))
 	return err
 }

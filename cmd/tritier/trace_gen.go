@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/sim/trace"
 	"github.com/tritier/tritier/sim/workload"
 )
 
@@ -136,7 +137,8 @@ func (g *genFlags) run(ctx context.Context, text string, stdout, stderr io.Write
 	if err != nil {
 		return err
 	}
-	about := source{pageSize: spec.PageSize(), name: spec.String()}
+	about := source{pageSize: spec.PageSize(), header: trace.Header{PageSize: spec.PageSize(), PageAddressed: spec.PageAddressed(),
+		Generator: "tritier trace gen " + spec.String(), Writes: true, Requests: true}}
 	if about.next, err = nextAccesses(ctx, enc, about.pageSize, spec.Open); err != nil {
 		return err
 	}
@@ -165,6 +167,6 @@ func (g *genFlags) report(stdout, stderr io.Writer, res genResult, took time.Dur
 	if res.File == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(stderr, "%s: %s records of %s in %s\n", res.File, units.FormatCount(uint64(res.Records)), res.Workload, units.FormatDuration(took))
+	_, err := fmt.Fprintf(stderr, "%s: %s of %s in %s\n", res.File, plural(uint64(res.Records), "record"), res.Workload, units.FormatDuration(took))
 	return err
 }

@@ -39,6 +39,7 @@ accesses that go to the most accessed pages. Memory grows with the distinct page
 		RunE: func(c *cobra.Command, args []string) error { return flags.run(c, args) },
 	}
 	flags.trace.register(c.Flags())
+	flags.trace.registerColumns(c.Flags())
 	c.Flags().BoolVar(&flags.json, "json", false, "JSON instead of text")
 	return c
 }
@@ -72,7 +73,7 @@ func (f *infoFlags) run(c *cobra.Command, paths []string) error {
 
 // describe reads one trace to its end.
 func (f *infoFlags) describe(c *cobra.Command, path string) (s *summary, err error) {
-	r, err := f.trace.open(path, c.InOrStdin())
+	r, err := f.trace.open(c.Context(), path, c.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,15 @@ func (s *summary) print(out io.Writer) error {
 		row("time span", "%s", units.FormatDuration(time.Duration(min(s.TimeSpan, 1<<63-1))))
 	}
 	for _, t := range s.Top {
-		row(fmt.Sprintf("hottest %v %%", t.PagesPercent), "%.1f %% of the accesses (%s pages)", t.AccessPercent, count(t.Pages))
+		row(fmt.Sprintf("hottest %v %%", t.PagesPercent), "%.1f %% of the accesses (%s)", t.AccessPercent, plural(t.Pages, "page"))
 	}
 	return w.Flush()
+}
+
+// plural writes a count of things.
+func plural(n uint64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return units.FormatCount(n) + " " + thing
 }

@@ -73,6 +73,9 @@ func (s Spec) String() string {
 // PageSize is the page size in bytes that the stream is made for.
 func (s Spec) PageSize() uint64 { return s.values.uint("page-size") }
 
+// PageAddressed says whether the records are page numbers, not byte ranges.
+func (s Spec) PageAddressed() bool { return s.shape != nil && s.shape.accesses != nil }
+
 // Accesses is the length of the stream in records, where the shape fixes it
 // in advance; ok is false for the programs.
 func (s Spec) Accesses() (n uint64, ok bool) {
