@@ -310,6 +310,9 @@ func probeCSV(h *head) verdict {
 	if _, what := csvHeader(line); what == "" {
 		return sure
 	}
+	if bytes.IndexByte(h.buf, 0) >= 0 { // binary
+		return no
+	}
 	for _, delim := range []byte(csvDelimiters) {
 		want := bytes.Count(line, []byte{delim})
 		if want > 0 && line[0] != '{' && h.everyLine(func(l []byte) bool { return bytes.Count(l, []byte{delim}) == want }) == sure {

@@ -167,6 +167,13 @@ const maxRange = 1 << 40
 
 // checkRange says what is wrong with a byte range, or "".
 func checkRange(addr, n uint64) string {
+	if n <= maxRange && addr < 1<<63 {
+		return "" // kept small, so that it is inlined
+	}
+	return badRange(addr, n)
+}
+
+func badRange(addr, n uint64) string {
 	if n > maxRange {
 		return fmt.Sprintf("a range of %d bytes is longer than the limit of 2^40", n)
 	}

@@ -16,6 +16,9 @@ type head struct {
 	size     int64    // size of the decompressed input; -1 when unknown
 	name     string   // base name of the file; never proof, only a tie-breaker
 	columns  []string // csv columns that the caller named
+
+	ids   *idsKind // cache of scanIDs
+	idsOK bool
 }
 
 // detect asks every format. The registry's order is kept.

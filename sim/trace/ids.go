@@ -181,8 +181,8 @@ func (d *idsDecoder) hint(tok []byte) string {
 
 // number reads a page number; a 0x prefix means hexadecimal in any base.
 func (d *idsDecoder) number(tok []byte) (uint64, bool) {
-	if len(tok) > 2 && tok[0] == '0' && tok[1]|0x20 == 'x' {
-		return parseHex(tok[2:])
+	if v, ok := parse0x(tok); ok {
+		return v, true
 	}
 	if d.base == hexadecimal {
 		return parseHex(tok)
@@ -235,33 +235,55 @@ type idsKind struct {
 	lines  int
 }
 
-// scanIDs classifies a head; ok is false when a line is not of these formats.
+// scanIDs classifies a head, once; ok is false when a line is not of these
+// formats.
 func scanIDs(h *head) (k idsKind, ok bool) {
-	d := idsDecoder{base: hexadecimal, stars: true, ops: true}
+	if h.ids == nil {
+		k, ok = classifyIDs(h)
+		h.ids, h.idsOK = &k, ok
+	}
+	return *h.ids, h.idsOK
+}
+
+func classifyIDs(h *head) (k idsKind, ok bool) {
+	decOK, hexOK := true, true
 	v := h.everyLine(func(line []byte) bool {
-		var r Record
-		made, what := d.parse(line, &r)
-		if what != "" {
+		if j := bytes.IndexByte(line, '#'); j >= 0 {
+			line = line[:j]
+		}
+		var f [3][]byte
+		switch n := splitFields(line, f[:]); {
+		case n == 0:
+			return true
+		case n == 1 && string(f[0]) == "*":
+			k.stars = true
+			return true
+		case n == 2:
+			k.ops = true
+			if _, good := parseOp(f[1]); !good {
+				return false
+			}
+		case n == 3:
 			return false
 		}
-		if !made {
-			k.stars = k.stars || bytes.IndexByte(line, '*') >= 0
-			return true
-		}
 		k.lines++
-		var f [3][]byte
-		k.ops = splitFields(line, f[:]) > 1 && f[1][0] != '#' || k.ops
-		if bytes.HasPrefix(f[0], []byte("0x")) || bytes.HasPrefix(f[0], []byte("0X")) {
+		if _, good := parse0x(f[0]); good {
 			k.digits = true
 			return true
 		}
+		if _, n, good := parseDec(f[0]); !good || n != len(f[0]) {
+			decOK = false
+		}
+		if _, good := parseHex(f[0]); !good {
+			hexOK = false
+		}
 		for _, c := range f[0] {
-			k.hex = k.hex || c > '9'
+			k.hex = k.hex || c > '9' && hexDigit[c] < 16
 			k.digits = k.digits || c <= '9' && c >= '0'
 		}
-		return true
+		return decOK || hexOK
 	})
-	return k, v != no && k.lines > 0
+	return k, v != no && k.lines > 0 && (k.hex && hexOK || !k.hex && decOK)
 }
 
 // probeIDs accepts page numbers without * lines. Hexadecimal digits without a

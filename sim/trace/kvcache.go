@@ -97,12 +97,13 @@ func openSessions(in *input, info Info, h *head, o *Options) (Reader, *Error) {
 func (s *sessions) Next(recs []Record) (n int, err error) {
 	for n < len(recs) && s.err == nil {
 		if s.req < len(s.reqs) {
-			n += s.emit(recs[n:])
+			k := s.emit(recs[n:])
+			n += k
+			s.made += int64(k)
 			continue
 		}
 		s.err = s.load()
 	}
-	s.made += int64(n)
 	if n > 0 {
 		return n, nil
 	}

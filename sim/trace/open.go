@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,9 @@ func open(r io.Reader, size int64, path string, o Options, closers []io.Closer) 
 	return t, nil
 }
 
+// byteOrderMark starts UTF-8 text files of some programs, and means nothing.
+const byteOrderMark = "\xef\xbb\xbf"
+
 func assemble(in *input, o *Options) (Reader, *Error) {
 	if what := o.check(); what != "" {
 		return nil, &Error{Path: in.path, What: what}
@@ -120,6 +124,10 @@ func assemble(in *input, o *Options) (Reader, *Error) {
 	buf, err := in.peek(headBytes)
 	if err != nil {
 		return nil, in.fault(o.Format, err)
+	}
+	if bytes.HasPrefix(buf, []byte(byteOrderMark)) {
+		in.advance(len(byteOrderMark))
+		buf = in.window()
 	}
 	if len(buf) == 0 {
 		return nil, &Error{Path: in.path, Format: o.Format, What: "the file is empty"}

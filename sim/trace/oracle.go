@@ -35,6 +35,9 @@ func (oracleDecoder) decode(buf []byte, _ bool, recs []Record) (n, used int, err
 	return n, n * oracleSize, nil
 }
 
+// oracleProbe is how many records detection looks at.
+const oracleProbe = 4096
+
 // oracleRec is one record in detection.
 type oracleRec struct {
 	time uint32
@@ -48,7 +51,7 @@ type oracleRec struct {
 // each plausible next field adds evidence, and eight of them in a file of the
 // right size decide. A file named *.oracleGeneral* needs less.
 func probeOracle(h *head) verdict {
-	n := len(h.buf) / oracleSize
+	n := min(len(h.buf)/oracleSize, oracleProbe)
 	if n == 0 {
 		return no
 	}

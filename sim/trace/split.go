@@ -129,13 +129,12 @@ func (s *Splitter) begin() error {
 	if err != nil {
 		return err
 	}
+	s.setRange(r)
 	if !s.groupGoesOn() {
-		s.setRange(&r)
 		return nil
 	}
 	s.group, s.gi = s.group[:0], 0
 	for {
-		s.setRange(&r)
 		if err := s.join(); err != nil {
 			return err
 		}
@@ -145,12 +144,14 @@ func (s *Splitter) begin() error {
 		if r, err = s.take(); err != nil {
 			return err
 		}
+		s.setRange(r)
 	}
 }
 
-// take returns the next record, a byte range, after checking it.
-func (s *Splitter) take() (Record, error) {
-	r := s.recs[s.i]
+// take returns the next record, a byte range, after checking it. It is valid
+// until more records are read.
+func (s *Splitter) take() (*Record, error) {
+	r := &s.recs[s.i]
 	s.i++
 	s.record++
 	if s.pageSize == 0 {
@@ -211,10 +212,10 @@ func (s *Splitter) pages(acc []Access) int {
 
 // join adds the range being split to the group, one access per distinct page.
 func (s *Splitter) join() error {
+	var one [1]Access
+	a := &one[0]
 	for s.more {
-		var one [1]Access
 		s.pages(one[:])
-		a := &one[0]
 		g := s.find(a)
 		switch {
 		case g == nil && len(s.group) == maxGroup:
