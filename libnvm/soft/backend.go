@@ -44,7 +44,9 @@ type Op struct {
 type Backend interface {
 	// Size is the store's size in bytes. It does not change.
 	Size() int64
-	// Open gives one service thread its own channel to the store.
+	// Open gives one service thread its own channel to the store. It is called
+	// on that thread, which is locked to its system thread, and so are all the
+	// channel's methods, Close included.
 	Open() (Channel, error)
 	// Describe says in one line what the store is and how it is reached, for
 	// reports ("file /x, io_uring, O_DIRECT").
@@ -69,6 +71,7 @@ type Channel interface {
 	// not wait.
 	Reap(done []*Op) []*Op
 	// Close waits for operations in flight, for a bounded time, and returns an
-	// error when some remain, since their memory is then still in use.
+	// error when some remain, since their memory is then still in use. Nobody
+	// reaps them.
 	Close() error
 }

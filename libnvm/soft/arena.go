@@ -1,0 +1,176 @@
+package soft
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tritier/tritier/libnvm"
+)
+
+const (
+	arenaIOVA = 1 << 32 // address of the memfd's first byte in the controller's view
+	mapIOVA   = 1 << 40 // first address of memory that callers bring
+	pageSize  = libnvm.PageSize
+)
+
+// region is memory that the controller may access: all else is out of bounds.
+type region struct {
+	iova, size uint64
+	base       unsafe.Pointer
+}
+
+// arena is the controller's memory: one memfd, mapped whole, with BAR0 first and
+// what Alloc gives out behind it, and the table of regions.
+type arena struct {
+	fd   int
+	mem  []byte
+	free []span // of mem, sorted, guarded by mu
+
+	mu      sync.Mutex
+	nextMap uint64
+	regions atomic.Pointer[[]region] // sorted by iova, replaced as a whole
+}
+
+type span struct{ off, size int }
+
+func newArena(bar, limit int) (*arena, error) {
+	fd, err := unix.MemfdCreate("nvme-soft-controller", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("soft: memfd: %w", err)
+	}
+	size := bar + limit
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		return nil, errors.Join(fmt.Errorf("soft: memfd of %d bytes: %w", size, err), unix.Close(fd))
+	}
+	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		err = fmt.Errorf("soft: reserve %d bytes of address space: %w; lower Config.MemoryLimit", size, err)
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	a := &arena{fd: fd, mem: mem, free: []span{{bar, limit}}, nextMap: mapIOVA}
+	a.regions.Store(&[]region{})
+	return a, nil
+}
+
+func (a *arena) close() error {
+	return errors.Join(unix.Munmap(a.mem), unix.Close(a.fd))
+}
+
+// alloc takes whole pages off the first span that is large enough, and leaves a
+// page that is no region behind them, so that an overrun is an error.
+func (a *arena) alloc(n int) (*libnvm.Memory, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("soft: allocate %d bytes", n)
+	}
+	n = (n + pageSize - 1) &^ (pageSize - 1)
+	need := n + pageSize
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.IndexFunc(a.free, func(s span) bool { return s.size >= need })
+	if i < 0 {
+		return nil, fmt.Errorf("soft: no %d bytes left; raise Config.MemoryLimit: %w", n, unix.ENOMEM)
+	}
+	off := a.free[i].off
+	a.free[i].off += need
+	a.free[i].size -= need
+	if a.free[i].size == 0 {
+		a.free = slices.Delete(a.free, i, i+1)
+	}
+	iova := uint64(arenaIOVA + off)
+	buf := a.mem[off : off+n : off+n]
+	a.insert(region{iova, uint64(n), unsafe.Pointer(&buf[0])})
+	return libnvm.NewMemory(buf, iova, func() error { return a.release(iova, off, n) })
+}
+
+// release gives pages back to the system, so that they are zero when they come again.
+func (a *arena) release(iova uint64, off, n int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.remove(iova)
+	err := unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(off), int64(n))
+	if err != nil {
+		return fmt.Errorf("soft: free memory: %w", err)
+	}
+	s := span{off, n + pageSize}
+	i, _ := slices.BinarySearchFunc(a.free, s, func(x, y span) int { return cmp.Compare(x.off, y.off) })
+	a.free = slices.Insert(a.free, i, s)
+	for k := min(i+1, len(a.free)-1); k > 0 && k >= i; k-- {
+		if p := &a.free[k-1]; p.off+p.size == a.free[k].off {
+			p.size += a.free[k].size
+			a.free = slices.Delete(a.free, k, k+1)
+		}
+	}
+	return nil
+}
+
+// adopt makes the caller's memory a region.
+func (a *arena) adopt(buf []byte) (*libnvm.Memory, error) {
+	p := uintptr(unsafe.Pointer(unsafe.SliceData(buf)))
+	if len(buf) == 0 || len(buf)%pageSize != 0 || p%pageSize != 0 {
+		return nil, &libnvm.MapError{Transport: name, Reason: fmt.Sprintf("%d bytes at %#x are not whole pages", len(buf), p),
+			Remedy: "align address and length to 4096 bytes"}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	iova := a.nextMap
+	a.nextMap += uint64(len(buf)) + pageSize
+	a.insert(region{iova, uint64(len(buf)), unsafe.Pointer(&buf[0])})
+	return libnvm.NewMemory(buf, iova, func() error {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.remove(iova)
+		return nil
+	})
+}
+
+// insert and remove replace the table, which service threads read without a
+// lock. They need mu.
+func (a *arena) insert(r region) {
+	old := *a.regions.Load()
+	i, _ := slices.BinarySearchFunc(old, r.iova, func(x region, t uint64) int { return cmp.Compare(x.iova, t) })
+	next := make([]region, 0, len(old)+1)
+	next = append(append(append(next, old[:i]...), r), old[i:]...)
+	a.regions.Store(&next)
+}
+
+func (a *arena) remove(iova uint64) {
+	next := slices.DeleteFunc(slices.Clone(*a.regions.Load()), func(r region) bool { return r.iova == iova })
+	a.regions.Store(&next)
+}
+
+// lookup remembers the region found last, as long as the table is the same.
+type lookup struct {
+	table *[]region
+	last  region
+}
+
+// resolve finds n bytes at iova, which must lie in one region, or returns nil.
+func (a *arena) resolve(iova, n uint64, l *lookup) unsafe.Pointer {
+	table := a.regions.Load()
+	if table == l.table {
+		if d := iova - l.last.iova; d < l.last.size && n <= l.last.size-d {
+			return unsafe.Add(l.last.base, d)
+		}
+	}
+	rs := *table
+	i, ok := slices.BinarySearchFunc(rs, iova, func(x region, t uint64) int { return cmp.Compare(x.iova, t) })
+	if !ok {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	d := iova - rs[i].iova
+	if d >= rs[i].size || n > rs[i].size-d {
+		return nil
+	}
+	l.table, l.last = table, rs[i]
+	return unsafe.Add(rs[i].base, d)
+}
