@@ -40,6 +40,7 @@ func machine(mode, run string, iommu bool, minPass int) qemu.Config {
 			"-device", "pcie-root-port,id=rp,slot=1,chassis=1",
 			"-blockdev", "driver=file,node-name=f4,filename={dir}/hot.img", "-device", "nvme,id=nv1,serial=hot,drive=f4,bus=rp",
 			"-blockdev", "driver=file,node-name=f5,filename={dir}/spare.img", "-device", "nvme,id=nv2,serial=spare,drive=f5",
+			"-object", "memory-backend-ram,id=ones,size=4096", "-device", "ivshmem-plain,memdev=ones",
 			"-blockdev", "driver=file,node-name=f6,filename={dir}/narrow.img",
 			"-device", "nvme,id=nv3,serial=narrow,mdts=1,max_ioqpairs=1",
 			"-device", "nvme-ns,drive=f6,nsid=1,bus=nv3,logical_block_size=4096,physical_block_size=4096",
@@ -53,10 +54,10 @@ var disks = map[string]int64{"main.img": 64 << 20, "bad.img": 64 << 20, "hot.img
 
 // TestVFIO drives QEMU's controller through VFIO behind an emulated IOMMU.
 func TestVFIO(t *testing.T) {
-	qemu.Test(t, machine("vfio", "^Test(Bind|Drive|VFIO)", true, 20))
+	qemu.Test(t, machine("vfio", "^Test(Bind|Drive|VFIO)", true, 25))
 }
 
 // TestRaw drives QEMU's controller through sysfs with physical addresses.
 func TestRaw(t *testing.T) {
-	qemu.Test(t, machine("raw", "^Test(Bind|Drive|Raw)", false, 20))
+	qemu.Test(t, machine("raw", "^Test(Bind|Drive|Raw)", false, 24))
 }
