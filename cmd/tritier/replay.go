@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tritier/tritier/internal/servicetime"
+	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/sim/trace"
 )
 
@@ -41,7 +43,7 @@ func newReplayCommand() *cobra.Command {
 		Short: "What would these tier sizes and policies have done with a trace?",
 		Long: `Replay access traces through GPU memory (T1), host memory (T2) and SSD (T3) in virtual
 time and count exactly what each policy would have done. Without a trace, one that is
-part of the program is replayed: the requests of a day's conversations to an LLM server.
+part of the program is replayed: an hour of conversations with an LLM server.
 "-" is standard input; format and compression are detected by content.
 
 There is one result for each trace, policy and pair of tier sizes. Sizes are bytes (16GiB),
@@ -51,9 +53,12 @@ each GPU size. Without sizes T1 holds 5 % of the distinct pages; without a host 
 four times T1. --host-mem 0 means no host tier.
 
 Beside every policy stands Belady's bound: the fewest SSD reads that any policy could reach
-with T1 + T2 frames. Times are modelled from a preset's figures, never measured.`,
+with T1 + T2 frames. Times are modelled from a preset's figures, never measured.
+
+Evictors (which page leaves a tier): ` + names(placement.Evictors()) + `.
+Placers (where T1's victims go): ` + names(placement.Placers()) + `.`,
 		Example: `  tritier replay
-  tritier replay --gpu-mem 5% --host-mem 20% --policy lru,gmt-reuse trace.jsonl.zst
+  tritier replay --gpu-mem 5% --host-mem 20% --policy lru,gmt-reuse trace.ids.zst
   tritier replay --gpu-frames 1000,2000,4000 --host-frames 0 --policy 'lru,arc,s3-fifo' trace.lis
   tritier replay --policy 'gmt-reuse{t1=clock,t2=fifo}' --model a100-970evo --html report.html trace.csv
   tritier replay --gpu-mem 5%,10%,20% --plot curves.svg --json`,
@@ -63,25 +68,34 @@ with T1 + T2 frames. Times are modelled from a preset's figures, never measured.
 	return c
 }
 
+// names lists policies for the help text.
+func names(infos []placement.Info) string {
+	out := make([]string, len(infos))
+	for i, p := range infos {
+		out[i] = p.Name
+	}
+	return strings.Join(out, ", ")
+}
+
 func (f *replayFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.SortFlags = false // in groups: sizes, policies, input, output
-	fs.StringSliceVar(&f.sizes.gpuMem, "gpu-mem", nil, "GPU memory: bytes such as 16GiB, or a share such as 5%; a list, or repeated")
-	fs.StringSliceVar(&f.sizes.hostMem, "host-mem", nil, "host memory: likewise; 0 means none (default: four times the GPU memory)")
-	fs.StringSliceVar(&f.sizes.gpuFrames, "gpu-frames", nil, "GPU memory in frames of one page, instead of --gpu-mem")
-	fs.StringSliceVar(&f.sizes.hostFrames, "host-frames", nil, "host memory in frames of one page, instead of --host-mem")
-	fs.StringArrayVar(&f.policies, "policy", nil, "policy: E, P or P{t1=E,t2=E,key=value}; a list, or repeated (default: "+strings.Join(defaultPolicies, ", ")+")")
+	fs.StringSliceVar(&f.sizes.gpuMem, "gpu-mem", nil, "GPU memory `SIZE`s: bytes such as 16GiB, or a share such as 5%; a list, or repeated")
+	fs.StringSliceVar(&f.sizes.hostMem, "host-mem", nil, "host memory `SIZE`s, likewise; 0 means none (default: four times the GPU memory)")
+	fs.StringSliceVar(&f.sizes.gpuFrames, "gpu-frames", nil, "GPU memory in `FRAMES` of one page, instead of --gpu-mem")
+	fs.StringSliceVar(&f.sizes.hostFrames, "host-frames", nil, "host memory in `FRAMES` of one page, instead of --host-mem")
+	fs.StringArrayVar(&f.policies, "policy", nil, "`POLICY`: an evictor E, or PLACER{t1=E,t2=E,key=value}; a list, or repeated (default: "+strings.Join(defaultPolicies, ", ")+")")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of every random choice")
-	fs.StringVar(&f.model, "model", defaultModel, "source of the modelled times: a preset ("+strings.Join(servicetime.Names(), ", ")+"), a YAML file, or none")
+	fs.StringVar(&f.model, "model", defaultModel, "source of the modelled times: a preset's `NAME` ("+strings.Join(servicetime.Names(), ", ")+"), a YAML file, or none")
 	fs.BoolVar(&f.noBound, "no-bound", false, "do not compute Belady's bound")
 	f.trace.register(fs)
-	fs.StringSliceVar(&f.columns, "csv-columns", nil, "names of the columns of a CSV trace that has no header line")
+	fs.StringSliceVar(&f.columns, "csv-columns", nil, "`NAMES` of the columns of a CSV trace that has no header line")
 	fs.BoolVar(&f.stream, "stream", false, "read each trace once without keeping it (by itself when it may not fit in half of the memory available)")
-	fs.IntVar(&f.workers, "workers", 0, "replay so many jobs at a time (default: one for each core)")
+	fs.IntVar(&f.workers, "workers", 0, "replay so many jobs at a time (default: as many as there are cores)")
 	fs.BoolVar(&f.json, "json", false, "write JSON instead of the table")
 	fs.BoolVar(&f.csv, "csv", false, "write CSV instead of the table")
-	fs.StringVar(&f.html, "html", "", "also write a self-contained page with charts to a file")
-	fs.StringVar(&f.plot, "plot", "", "also draw the chart to a file, as .svg or .png")
+	fs.StringVar(&f.html, "html", "", "also write a self-contained page with charts to `FILE`")
+	fs.StringVar(&f.plot, "plot", "", "also draw the chart to `FILE`, which ends in .svg or .png")
 }
 
 // replayMain runs the command: everything that can be wrong with the flags is
@@ -141,6 +155,9 @@ func (f *replayFlags) settings(args []string) (settings, error) {
 	var err error
 	if s.pairs, err = sizes.pairs(); err != nil {
 		return s, err
+	}
+	if f.stream && needsPages(s.pairs) && slices.Contains(args, "-") {
+		return s, errors.New("a stream on standard input does not know its distinct pages in advance: give sizes in bytes or frames")
 	}
 	names := f.policies
 	if s.byDefault {

@@ -168,9 +168,6 @@ func (r *replayer) loaded(ctx context.Context, s *sim.Stream) error {
 func (r *replayer) streamed(ctx context.Context, path string, s *sim.Stream) error {
 	pages := 0
 	if needsPages(r.pairs) {
-		if path == "-" {
-			return errors.New("a stream on standard input does not know its distinct pages in advance: give sizes in bytes or frames")
-		}
 		var err error
 		if pages, err = r.countPages(ctx, path); err != nil {
 			return err

@@ -32,6 +32,7 @@ type page struct {
 	Columns               []pageColumn
 	Model                 *servicetime.Model
 	Figures               []modelFigure
+	Warning               string // about the model
 }
 
 type pageTrace struct {
@@ -58,6 +59,9 @@ func (r *Report) HTML(w io.Writer) error {
 	}
 	p := page{About: r.About, Command: r.Command, Seeds: r.seeds(), Incomplete: r.cut(), Interrupted: r.Interrupted,
 		Policies: r.policies(), Notes: r.notes(), Model: r.Model, Figures: modelFigures(r.Model)}
+	if r.drivesOnly() {
+		p.Warning = drivesOnlyText
+	}
 	var all []row
 	for _, g := range r.groups() {
 		pt, err := newPageTrace(&g)

@@ -211,6 +211,11 @@ func (r *Report) modelName() string {
 	return ""
 }
 
+// drivesOnlyText warns of a model that knows no GPU.
+const drivesOnlyText = "the model describes drives alone: hits and moves between GPU and host memory cost nothing in it"
+
+func (r *Report) drivesOnly() bool { return r.Model != nil && r.Model.GPU == nil }
+
 // incomplete says whether any result was cut short.
 func (r *Report) incomplete() bool {
 	for i := range r.Results {

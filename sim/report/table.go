@@ -40,6 +40,9 @@ func (r *Report) tableHead(b *bufio.Writer, g *traceGroup) {
 			fmt.Fprintf(b, ": %s", r.Model.Description)
 		}
 		fmt.Fprint(b, "\n         times are modelled from its figures, not measured\n")
+		if r.drivesOnly() {
+			fmt.Fprintf(b, "         %s\n", drivesOnlyText)
+		}
 	}
 }
 
