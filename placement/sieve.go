@@ -61,18 +61,18 @@ func (s *Sieve) Victim(_ Page, pins Pins) Page {
 	if s.n == 0 {
 		return None
 	}
-	i := s.hand
+	nodes, visited, i := s.nodes, s.visited, s.hand
 	for {
 		if i == 0 {
-			i = s.nodes[0].prev
+			i = nodes[0].prev
 		}
 		p := i - 1
-		if s.visited[p] == 0 {
+		if visited[p] == 0 {
 			s.take(i)
 			return Page(p)
 		}
-		s.visited[p] = 0
-		i = s.nodes[i].prev
+		visited[p] = 0
+		i = nodes[i].prev
 	}
 }
 
