@@ -1,0 +1,176 @@
+package volume
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// format writes an empty volume. The labels come last, and Open needs all of
+// them, so a crash in the middle leaves no volume.
+func (v *Volume) format(force bool) error {
+	for i := range v.meta {
+		if err := v.checkEmpty(i, force); err != nil {
+			return err
+		}
+	}
+	v.dir = &directory{nextID: 1, epoch: 1}
+	for i := range v.meta {
+		if err := v.wipe(i); err != nil {
+			return err
+		}
+	}
+	if err := v.commit(v.dir); err != nil {
+		return err
+	}
+	for i := range v.meta {
+		if err := v.writeLabel(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEmpty refuses a member whose first 64 KiB are not zero: a volume, a
+// partition table, or a file system, of which most mark that area.
+func (v *Volume) checkEmpty(i int, force bool) error {
+	if force {
+		return nil
+	}
+	p, err := v.meta[i].read(0, dirOffset)
+	if err != nil || allZero(p) {
+		return err
+	}
+	found := "data of unknown kind"
+	switch {
+	case string(p[:8]) == labelMagic:
+		found = "a volume"
+	case string(p[512:520]) == "EFI PART":
+		found = "a GUID partition table"
+	case p[510] == 0x55 && p[511] == 0xaa:
+		found = "a partition table or boot sector"
+	case binary.LittleEndian.Uint16(p[1080:]) == 0xef53:
+		found = "an ext file system"
+	case string(p[:4]) == "XFSB":
+		found = "an XFS file system"
+	}
+	return &NotEmptyError{v.meta[i].member.Name(), found}
+}
+
+// wipe clears the labels first, so that an old volume is gone before its
+// metadata is, then all metadata.
+func (v *Volume) wipe(i int) error {
+	io := v.meta[i]
+	clear(io.buf[:dirSlot])
+	if err := io.write(0, dirOffset, true); err != nil {
+		return err
+	}
+	if err := io.zero(dirOffset, int64(v.label.DataOffset)-dirOffset); err != nil {
+		return err
+	}
+	return io.flush()
+}
+
+func (v *Volume) writeLabel(i int) error {
+	l := v.label
+	l.Member = uint32(i)
+	io := v.meta[i]
+	clear(io.buf[:dirOffset])
+	if err := l.encode(io.buf); err != nil {
+		return err
+	}
+	copy(io.buf[labelSize:2*labelSize], io.buf[:labelSize])
+	// The second copy first: a crash in between leaves a label that is whole.
+	return io.write(0, 2*labelSize, true)
+}
+
+// identify reads the members' labels and puts them in order.
+func identify(members []Member) ([]Member, *label, error) {
+	if len(members) < 1 || len(members) > MaxMembers {
+		return nil, nil, fmt.Errorf("volume: %d members, 1 to %d are possible", len(members), MaxMembers)
+	}
+	sorted := make([]Member, len(members))
+	var first *label
+	for _, m := range members {
+		l, err := readLabel(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		if first == nil {
+			first = l
+		}
+		if err := belongs(m, l, first, sorted); err != nil {
+			return nil, nil, err
+		}
+		sorted[l.Member] = m
+	}
+	first.Member = 0
+	return sorted, first, nil
+}
+
+// belongs checks that a member is part of the same volume as the first, under
+// its recorded identity, and not there twice.
+func belongs(m Member, l, first *label, sorted []Member) error {
+	same := *l
+	same.Member = first.Member
+	switch {
+	case same != *first:
+		return &FormatError{m.Name(), "it belongs to another volume than the first member"}
+	case int(l.Members) != len(sorted):
+		return &FormatError{m.Name(), fmt.Sprintf("the volume has %d members, %d are given", l.Members, len(sorted))}
+	case sorted[l.Member] != nil:
+		return &FormatError{m.Name(), fmt.Sprintf("it is member %d, as %s is: one is a copy", l.Member, sorted[l.Member].Name())}
+	}
+	want, got := l.Identities[l.Member].identity(), m.Identity()
+	if want != got {
+		return &FormatError{m.Name(), fmt.Sprintf("the volume was made on %v, this is %v: a clone is not opened", want, got)}
+	}
+	return nil
+}
+
+// readLabel reads a member's label from the first copy that is valid.
+func readLabel(m Member) (*label, error) {
+	io, err := openMeta(m, 2*labelSize)
+	if err != nil {
+		return nil, err
+	}
+	p, err := io.read(0, 2*labelSize)
+	if err == nil {
+		p = bytes.Clone(p)
+	}
+	if err := errors.Join(err, io.close()); err != nil {
+		return nil, err
+	}
+	l, reason := decodeLabel(p[:labelSize])
+	if l == nil {
+		if l, _ = decodeLabel(p[labelSize:]); l == nil {
+			return nil, &FormatError{m.Name(), reason}
+		}
+	}
+	if reason := l.check(m.Size(), m.BlockSize()); reason != "" {
+		return nil, &FormatError{m.Name(), reason}
+	}
+	return l, nil
+}
+
+// load reads the directory and recovers a volume that was not closed.
+func (v *Volume) load() error {
+	p, err := v.meta[0].read(dirOffset, dirSlot)
+	if err != nil {
+		return err
+	}
+	a := decodeDirectory(v.label.UUID, p, v.Pages())
+	if p, err = v.meta[0].read(dirOffset+dirSlot, dirSlot); err != nil {
+		return err
+	}
+	v.dir = newer(a, decodeDirectory(v.label.UUID, p, v.Pages()))
+	if v.dir == nil {
+		return &FormatError{v.members[0].Name(), "both copies of the array directory are damaged"}
+	}
+	v.recovery = Recovery{Unclean: v.dir.open, LastOwner: v.dir.owner}
+	if v.dir.open && v.Checksums() {
+		return v.recover()
+	}
+	return nil
+}
