@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tritier/tritier/placement"
 )
@@ -103,7 +104,8 @@ var replays = []struct {
 }
 
 // BenchmarkTwoTiers reports how fast one core replays a trace that is in memory
-// already: accesses a second, the making of the evictor included.
+// already, the making of the evictor included: accesses a second on average,
+// and in the fastest replay, which a busy machine disturbs less.
 func BenchmarkTwoTiers(b *testing.B) {
 	for _, c := range []struct {
 		trace  string
@@ -114,12 +116,16 @@ func BenchmarkTwoTiers(b *testing.B) {
 				accesses, pages := load(b, c.trace)
 				in := make([]uint8, pages)
 				b.ReportAllocs()
+				best := time.Hour
 				for b.Loop() {
 					clear(in)
+					start := time.Now()
 					if _, err := r.run(c.frames, pages, accesses, in); err != nil {
 						b.Fatal(err)
 					}
+					best = min(best, time.Since(start))
 				}
+				b.ReportMetric(float64(len(accesses))/best.Seconds()/1e6, "best-Maccess/s")
 				b.ReportMetric(float64(len(accesses))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Maccess/s")
 			})
 		}
