@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -33,18 +34,27 @@ func LoadFile(path string) (Spec, error) {
 	if err != nil {
 		return Spec{}, fmt.Errorf("saved policy: %w", err)
 	}
-	var f file
-	if err := yaml.UnmarshalWithOptions(raw, &f, yaml.Strict()); err != nil {
-		return Spec{}, fmt.Errorf("saved policy %s: %w", path, err)
-	}
-	if f.Version != fileVersion {
-		return Spec{}, fmt.Errorf("saved policy %s: version %d, this program reads version %d", path, f.Version, fileVersion)
-	}
-	spec, err := parseInline(f.Policy)
+	spec, err := parseFile(raw)
 	if err != nil {
 		return Spec{}, fmt.Errorf("saved policy %s: %w", path, err)
 	}
 	return spec, nil
+}
+
+// parseFile reads the content of a saved policy.
+func parseFile(raw []byte) (Spec, error) {
+	var f file
+	d := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict())
+	if err := d.Decode(&f); err != nil && err != io.EOF { // an empty file has no version
+		return Spec{}, err
+	}
+	if err := d.Decode(new(file)); err != io.EOF {
+		return Spec{}, errors.New("more than one YAML document: a saved policy is one")
+	}
+	if f.Version != fileVersion {
+		return Spec{}, fmt.Errorf("version %d, this program reads version %d", f.Version, fileVersion)
+	}
+	return parseInline(f.Policy)
 }
 
 // readFile reads all of a small regular file.

@@ -42,6 +42,7 @@ func TestLoadErrors(t *testing.T) {
 		"twice":     {"version: 1\npolicy: lru\npolicy: arc\n", "policy"},
 		"syntax":    {"version: 1\npolicy: lrx\n", `unknown policy "lrx"`},
 		"nested":    {"version: 1\npolicy: '@other'\n", `found "@"`},
+		"documents": {"version: 1\npolicy: lru\n---\nversion: 1\npolicy: arc\n", "more than one"},
 		"type":      {"version: 1\npolicy: [lru]\n", "policy"},
 		"garbage":   {"\x00\xff{{{", "garbage"},
 		"long":      {"version: 1\npolicy: lru\n#" + strings.Repeat("x", maxFileLen), "longer than 65536 bytes"},
@@ -70,4 +71,26 @@ func TestSaveErrors(t *testing.T) {
 	if err := SaveFile(filepath.Join(t.TempDir(), "absent", "x"), mustParse(t, "lru")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such folder: %v", err)
 	}
+}
+
+// FuzzParseFile looks for contents that panic, or that load as a policy which
+// cannot be saved and loaded again.
+func FuzzParseFile(f *testing.F) {
+	for _, s := range []string{"", "version: 1\npolicy: lru\n", "version: 1\npolicy: 'random{p=0.1}'", "{version: 1, policy: arc}",
+		"version: &a 1\npolicy: *a", "- 1", "version: 1\npolicy: |\n  lru\n", "? [a]\n: b", "version: !!int 1\npolicy: !!str lru"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		spec, err := parseFile(raw)
+		if err != nil {
+			return
+		}
+		path := filepath.Join(t.TempDir(), "p")
+		if err := SaveFile(path, spec); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := LoadFile(path); err != nil || again.String() != spec.String() {
+			t.Fatalf("%q loads as %s, and then as %s, %v", raw, spec, again, err)
+		}
+	})
 }

@@ -23,6 +23,9 @@ type GMTReuse struct {
 	ring   []reuseSample // filled up to its capacity between fits
 	minR2  float64
 	report ReuseReport
+
+	predicted [4]uint64    // evictions by predicted class, unknown included
+	outcomes  [4][4]uint64 // judged ones by predicted and right class
 }
 
 // reusePage is a page's record. A 64-bit virtual time does not wrap.
@@ -140,10 +143,7 @@ func (g *GMTReuse) Miss(now uint64, p Page) {
 	h := r.history
 	if h&reuseAway != 0 {
 		c := g.params.class(now - r.evictedAt)
-		if predicted, ok := h.next(); ok {
-			g.report.Outcomes[predicted][c]++
-		}
-		g.report.Classes[c]++
+		g.outcomes[h.next()][c]++
 		h = h.judge(c)
 	}
 	// The page comes into T1 now: whatever was before, it was not kept yet.
@@ -174,22 +174,17 @@ func (g *GMTReuse) Fate(v Victim) Fate {
 
 // choose is Fate without the anti-starvation rule.
 func (g *GMTReuse) choose(h reuseHistory, v Victim) Fate {
-	next, ok := h.next()
-	if !ok {
-		g.report.First++
-		if v.Dirty || draw(g.params.Seed, v.Now, v.Page) < g.params.FirstBelow {
-			return ToT2
-		}
-		return ToT3
-	}
-	switch {
-	case next == reuseLong:
-		g.report.Predicted[next]++
-		return ToT3
-	case next == reuseShort && !v.Again && h&reuseKept == 0:
+	next := h.next()
+	if next == reuseShort && !v.Again && h&reuseKept == 0 {
 		g.report.Kept++
 		return Keep
 	}
-	g.report.Predicted[next]++
-	return ToT2
+	g.predicted[next]++
+	switch {
+	case next == reuseLong:
+		return ToT3
+	case next != reuseUnknown || v.Dirty || draw(g.params.Seed, v.Now, v.Page) < g.params.FirstBelow:
+		return ToT2
+	}
+	return ToT3
 }

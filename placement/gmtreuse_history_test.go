@@ -27,13 +27,12 @@ func TestReuseHistoryPredicts(t *testing.T) {
 		for _, c := range tc.judged {
 			h = h.judge(c)
 		}
-		last, _ := h.last()
-		next, ok := h.next()
-		if !ok || last != tc.judged[len(tc.judged)-1] || next != tc.want {
-			t.Errorf("%s: after %v: last %d, next %d %t, want %d", tc.name, tc.judged, last, next, ok, tc.want)
+		last, next := h.last(), h.next()
+		if last != tc.judged[len(tc.judged)-1] || next != tc.want {
+			t.Errorf("%s: after %v: last %d, next %d, want %d", tc.name, tc.judged, last, next, tc.want)
 		}
 	}
-	if _, ok := reuseHistory(0).next(); ok {
+	if h := reuseHistory(0); h.next() != reuseUnknown || h.last() != reuseUnknown {
 		t.Error("an empty history predicts")
 	}
 }

@@ -28,13 +28,17 @@ func (p *ReuseParams) class(vtd uint64) reuseClass {
 	if vtd < p.Direct {
 		short, medium = p.T1, p.T1T2
 	}
-	switch {
-	case vtd < short:
-		return reuseShort
-	case vtd < medium:
-		return reuseMedium
+	return reuseClass(one(vtd >= short) + one(vtd >= medium))
+}
+
+// one is 1 for true: classes are hard to foresee for a branch predictor, so
+// that they are computed without branches.
+func one(b bool) uint64 {
+	var n uint64
+	if b {
+		n = 1
 	}
-	return reuseLong
+	return n
 }
 
 // use publishes a fit that is trusted. Otherwise the last one that was stays in

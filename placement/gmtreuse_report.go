@@ -27,6 +27,16 @@ func (g *GMTReuse) Report() ReuseReport {
 	r := g.report
 	r.Params = g.params
 	r.Samples += uint64(len(g.ring))
+	r.First = g.predicted[reuseUnknown]
+	copy(r.Predicted[:], g.predicted[:])
+	for p, row := range g.outcomes {
+		for c := range reuseClasses {
+			r.Classes[c] += row[c]
+			if p < reuseClasses {
+				r.Outcomes[p][c] = row[c]
+			}
+		}
+	}
 	return r
 }
 
