@@ -3,56 +3,23 @@ package main
 import (
 	"encoding/csv"
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// buildTritier builds the program once: signals, pipes and exit statuses are those
-// of a real process.
-var buildTritier = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "tritier-test")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "tritier")
-	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return file, nil
-})
-
-func builtBinary(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("builds the program")
-	}
-	file, err := buildTritier()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 func TestReplayScripts(t *testing.T) {
-	file := builtBinary(t)
 	scripts, err := filepath.Glob("testdata/script/replay_*.txtar")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no scripts", err)
 	}
 	testscript.Run(t, testscript.Params{
 		Files: scripts,
-		Setup: func(e *testscript.Env) error {
-			e.Setenv("PATH", filepath.Dir(file)+string(os.PathListSeparator)+e.Getenv("PATH"))
-			return nil
-		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"cmpcolumns": cmpColumns, "maxwidth": maxWidth, "nofiles": noFiles, "fails": fails,
 		},

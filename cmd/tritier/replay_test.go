@@ -104,11 +104,12 @@ func TestReplayJSON(t *testing.T) {
 
 // interrupted starts a replay of standard input, feeds it, sends it Ctrl-C
 // while it waits for more, and returns what it wrote. The pipe stays open.
+// The program is this test binary, which TestMain puts into PATH as tritier.
 func interrupted(t *testing.T, input []byte, args ...string) (stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, builtBinary(t), append([]string{"replay", "-"}, args...)...)
+	cmd := exec.CommandContext(ctx, "tritier", append([]string{"replay", "-"}, args...)...)
 	cmd.Dir = t.TempDir()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -219,7 +220,7 @@ func TestReplayBrokenPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(builtBinary(t), "replay", "--policy", "lru", "--json", "--html", "page.html")
+	cmd := exec.Command("tritier", "replay", "--policy", "lru", "--json", "--html", "page.html")
 	cmd.Dir = t.TempDir()
 	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = w, &errs
