@@ -26,9 +26,9 @@ func newIOVASpace(ranges []iovaRange) *iovaSpace {
 	})
 	for _, r := range ranges {
 		first := max((r.first+iovaPage-1)&^(iovaPage-1), iovaPage)
-		last := r.last
-		if last+1 != 0 && (last+1)%iovaPage != 0 {
-			last = last&^(iovaPage-1) - 1
+		last := (r.last+1)&^(iovaPage-1) - 1 // a range that ends with the address space wraps to itself
+		if last > r.last {
+			continue // not one whole page
 		}
 		if r.first <= first && first < last {
 			s.free = append(s.free, iovaRange{first, last})
