@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -55,6 +56,14 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 // registerColumns adds the flag for csv files without a header line.
 func (t *traceFlags) registerColumns(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.columns, "csv-columns", nil, "names of the columns of a csv file without a header line, such as time,page,op")
+}
+
+// refuseZero refuses --page-size 0, which is not the same as none given.
+func refuseZero(f *pflag.FlagSet) error {
+	if flag := f.Lookup("page-size"); flag.Changed && flag.Value.String() == "" {
+		return errors.New("--page-size 0: a page has at least one byte")
+	}
+	return nil
 }
 
 // open opens a trace file, or standard input for "-".

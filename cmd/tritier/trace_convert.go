@@ -68,6 +68,9 @@ type convertResult struct {
 
 func (f *convertFlags) run(c *cobra.Command, in, out string) (err error) {
 	ctx := c.Context()
+	if err := refuseZero(c.Flags()); err != nil {
+		return err
+	}
 	if out == "-" && f.json {
 		return errors.New("--json and the trace cannot both go to standard output; name an output file")
 	}

@@ -46,6 +46,9 @@ Shapes and their parameters:
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := refuseZero(c.Flags()); err != nil {
+				return err
+			}
 			return flags.run(c.Context(), args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}

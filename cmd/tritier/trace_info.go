@@ -46,6 +46,9 @@ accesses that go to the most accessed pages. Memory grows with the distinct page
 
 // run describes each trace. Text appears trace by trace; JSON is one document.
 func (f *infoFlags) run(c *cobra.Command, paths []string) error {
+	if err := refuseZero(c.Flags()); err != nil {
+		return err
+	}
 	summaries := make([]*summary, 0, len(paths))
 	for i, path := range paths {
 		s, err := f.describe(c, path)
