@@ -59,6 +59,7 @@ func (g *traceGroup) rows() []row {
 // groups sorts results by trace and size; within each the order stays.
 func (r *Report) groups() []traceGroup {
 	var out []traceGroup
+	labels := r.labels()
 	for i := range r.Results {
 		res := &r.Results[i]
 		if n := len(out); n == 0 || out[n-1].info != res.Trace {
@@ -72,7 +73,7 @@ func (r *Report) groups() []traceGroup {
 		if k == len(g.sizes) {
 			g.sizes = append(g.sizes, sizeGroup{gpu: res.GPUFrames, host: res.HostFrames})
 		}
-		g.sizes[k].rows = append(g.sizes[k].rows, row{res, r.label(i)})
+		g.sizes[k].rows = append(g.sizes[k].rows, row{res, labels[i]})
 	}
 	return out
 }
@@ -80,16 +81,35 @@ func (r *Report) groups() []traceGroup {
 // maxLabel bounds a policy's label in tables and charts.
 const maxLabel = 28
 
-// label is the short name of result i's policy.
-func (r *Report) label(i int) string {
-	name := r.Results[i].Policy
-	if i < len(r.Labels) && r.Labels[i] != "" {
-		name = r.Labels[i]
+// labels are the short names of the results' policies: different policies get
+// different ones, also where their long names begin alike.
+func (r *Report) labels() []string {
+	out := make([]string, len(r.Results))
+	owner, label := map[string]string{}, map[string]string{} // label -> name, name -> label
+	for i := range r.Results {
+		name := r.Results[i].Policy
+		if i < len(r.Labels) && r.Labels[i] != "" {
+			name = r.Labels[i]
+		}
+		if label[name] == "" {
+			short := shorten(name, maxLabel)
+			for n := 2; owner[short] != ""; n++ { // ends: each round tries another number
+				suffix := fmt.Sprintf(" #%d", n)
+				short = shorten(name, maxLabel-len(suffix)) + suffix
+			}
+			owner[short], label[name] = name, short
+		}
+		out[i] = label[name]
 	}
-	if chars := []rune(name); len(chars) > maxLabel {
-		name = string(chars[:maxLabel-1]) + "…"
+	return out
+}
+
+// shorten cuts s to at most n characters.
+func shorten(s string, n int) string {
+	if chars := []rune(s); len(chars) > n {
+		return string(chars[:n-1]) + "…"
 	}
-	return name
+	return s
 }
 
 // policy pairs a label with its canonical form.
@@ -99,8 +119,9 @@ type policy struct{ Label, Canonical string }
 func (r *Report) policies() []policy {
 	var out []policy
 	seen := map[policy]bool{}
+	labels := r.labels()
 	for i := range r.Results {
-		p := policy{r.label(i), r.Results[i].Policy}
+		p := policy{labels[i], r.Results[i].Policy}
 		if !seen[p] {
 			seen[p] = true
 			out = append(out, p)
@@ -118,27 +139,27 @@ type fallback interface {
 // notes has a line for each policy whose placer does not trust what it learnt
 // and decides by a substitute: the first such result, and how many more.
 func (r *Report) notes() []string {
-	var labels []string
-	texts, counts := map[string]string{}, map[string]int{}
+	var out []string
+	texts, counts, labels := map[string]string{}, map[string]int{}, r.labels()
 	for i := range r.Results {
 		f, ok := r.Results[i].Placer.(fallback)
 		if !ok || !f.Fallback() {
 			continue
 		}
-		label := r.label(i)
+		label := labels[i]
 		if counts[label]++; counts[label] == 1 {
-			labels = append(labels, label)
+			out = append(out, label)
 			reason, _, _ := strings.Cut(f.String(), ";")
 			texts[label] = fmt.Sprintf("%s at %s: %s", label, sizeShort(&r.Results[i]), reason)
 		}
 	}
-	for i, label := range labels {
-		labels[i] = texts[label]
+	for i, label := range out {
+		out[i] = texts[label]
 		if more := counts[label] - 1; more > 0 {
-			labels[i] += fmt.Sprintf(" (and in %d more results)", more)
+			out[i] += fmt.Sprintf(" (and in %d more results)", more)
 		}
 	}
-	return labels
+	return out
 }
 
 // sizeShort names a pair of sizes within a sentence.

@@ -204,6 +204,18 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
+// TestLabels checks that long names are cut and different ones stay different.
+func TestLabels(t *testing.T) {
+	long := "tier-order{t1=s3-fifo(small=0.1)"
+	r := &Report{Results: make([]sim.Result, 5), Labels: []string{long + "}", "lru", long + ",t2=lru}", long + "}", ""}}
+	r.Results[4].Policy = "canonical"
+	got := r.labels()
+	want := []string{"tier-order{t1=s3-fifo(small…", "lru", "tier-order{t1=s3-fifo(sm… #2", "tier-order{t1=s3-fifo(small…", "canonical"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestSeconds(t *testing.T) {
 	for in, want := range map[float64]string{0: "0", 1e-12: "0", 3.55e-6: "0.00000355", 0.0123456: "0.0123", 0.999: "0.999", 1.005: "1.00",
 		12.34: "12.3", 123.4: "123", 1234.6: "1,235", 1e7: "10,000,000"} {

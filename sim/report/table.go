@@ -140,13 +140,14 @@ func (r *Report) tableFoot(b *bufio.Writer) {
 // cut lists how far each incomplete result came.
 func (r *Report) cut() []string {
 	var out []string
+	labels := r.labels()
 	for i := range r.Results {
 		if res := &r.Results[i]; !res.Complete {
 			done := "after " + units.FormatCount(res.Accesses)
 			if res.Trace.Accesses > res.Accesses {
 				done += " of " + units.FormatCount(res.Trace.Accesses)
 			}
-			out = append(out, fmt.Sprintf("%s at %s: %s accesses", r.label(i), sizeShort(res), done))
+			out = append(out, fmt.Sprintf("%s at %s: %s accesses", labels[i], sizeShort(res), done))
 		}
 	}
 	return out
