@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -104,6 +106,28 @@ func BenchmarkReadLis(b *testing.B) { benchmarkRead(b, decompressed(b, "arc_OLTP
 func BenchmarkReadIDs(b *testing.B) { benchmarkRead(b, decompressed(b, "gnutella31_bfs.txt.zst")) }
 
 func BenchmarkReadIDsHex(b *testing.B) { benchmarkRead(b, decompressed(b, "lackey_sort.txt.zst")) }
+
+func BenchmarkReadNative(b *testing.B) {
+	r, err := Open("testdata/arc_OLTP.lis.zst", Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	recs, err := readAll(b, r, 4096)
+	if err != io.EOF {
+		b.Fatal(err)
+	}
+	benchmarkRead(b, tempFile(b, writeNative(b, Header{}, recs, len(recs))))
+}
+
+func BenchmarkReadCSV(b *testing.B) {
+	var text bytes.Buffer
+	text.WriteString("time,page,op\n")
+	for i := range 500_000 {
+		fmt.Fprintf(&text, "%d.5,%d,R\n", i, i*i%9973)
+	}
+	benchmarkRead(b, tempFile(b, text.Bytes()))
+}
 
 // BenchmarkSplit splits records that are in memory: page-addressed ones, byte
 // ranges of about two pages, and warps of 32 lanes.

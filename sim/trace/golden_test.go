@@ -59,6 +59,12 @@ func TestGolden(t *testing.T) {
 		{"gnutella31_bfs.txt.zst", "ids", "zstd", tally{2_366_048, 62_561, 0, 0}, 0},
 		{"lackey_sort.txt.zst", "ids", "zstd", tally{7_421_628, 322, 0, 2_498_308}, 0},
 		{"lirs_loop.trace.gz", "ids", "gzip", tally{505_500, 1_011, 0, 0}, 0},
+		{"lirs_multi3.trace.gz", "ids", "gzip", tally{30_241, 7_454, 0, 0}, 0},
+		{"lirs_sprite.trace.gz", "ids", "gzip", tally{133_996, 7_075, 0, 0}, 0},
+		{"lirs_cpp.trace.gz", "ids", "gzip", tally{9_047, 1_223, 0, 0}, 0},
+		{"lirs_cs.trace.gz", "lirs", "gzip", tally{6_781, 1_409, 3, 0}, 0},
+		{"mqsim_tpcc-small.trace.zst", "mqsim", "zstd", tally{20_669, 20_470, 6_999, 7_995}, 4096},
+		{"mqsim_tpcc-small.trace.zst", "mqsim", "zstd", tally{10_081, 9_915, 6_999, 3_864}, 16384},
 		{"lirs_2_pools.trace.gz", "lirs", "gzip", tally{100_000, 9_939, 3, 0}, 0},
 	} {
 		t.Run(c.file, func(t *testing.T) {

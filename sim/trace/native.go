@@ -118,8 +118,8 @@ func parseHeader(b []byte) (h Header, size int, err *fault) {
 		return h, 0, &fault{what: "the header's checksum is wrong: damaged"}
 	}
 	flags := binary.LittleEndian.Uint32(b[24:])
-	if flags&^hdrKnown != 0 {
-		return h, 0, &fault{at: 24, what: fmt.Sprintf("the header has unknown flags %#x", flags)}
+	if reserved := binary.LittleEndian.Uint16(b[28:]); flags&^hdrKnown != 0 || reserved != 0 {
+		return h, 0, &fault{at: 24, what: fmt.Sprintf("the header has unknown flags %#x, %#x", flags, reserved)}
 	}
 	h = Header{PageSize: binary.LittleEndian.Uint64(b[16:]), PageAddressed: flags&hdrPageAddressed != 0,
 		Writes: flags&hdrWrites != 0, Times: flags&hdrTimes != 0,
@@ -411,8 +411,8 @@ func parseFooter(b []byte) (ft footer, err error) {
 	if !bytes.HasSuffix(b, []byte(nativeEndMagic)) {
 		return ft, errors.New("the file is cut off: it does not end with a footer")
 	}
-	if xxhash.Sum64(b[:24]) != binary.LittleEndian.Uint64(b[24:]) {
-		return ft, errors.New("the footer's checksum is wrong: damaged")
+	if xxhash.Sum64(b[:24]) != binary.LittleEndian.Uint64(b[24:]) || binary.LittleEndian.Uint32(b[20:]) != 0 {
+		return ft, errors.New("the footer is damaged")
 	}
 	return footer{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint32(b[16:])}, nil
 }

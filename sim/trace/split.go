@@ -30,7 +30,8 @@ const (
 type Splitter struct {
 	r        Reader
 	pageSize uint64
-	shift    int // log2 of pageSize, or -1 when it is not a power of two
+	shift    uint // log2 of pageSize
+	pow2     bool // pageSize is a power of two
 
 	recs   [splitBatch]Record
 	i, n   int
@@ -53,11 +54,8 @@ type Splitter struct {
 // pageSize 0 only page-addressed records are accepted. Closing the Splitter
 // closes r.
 func NewSplitter(r Reader, pageSize uint64) *Splitter {
-	s := &Splitter{r: r, pageSize: pageSize, shift: -1}
-	if bits.OnesCount64(pageSize) == 1 {
-		s.shift = bits.TrailingZeros64(pageSize)
-	}
-	return s
+	return &Splitter{r: r, pageSize: pageSize, pow2: bits.OnesCount64(pageSize) == 1,
+		shift: uint(bits.TrailingZeros64(pageSize)) & 63}
 }
 
 // Next fills acc from the front and returns how many it filled; at the end it
@@ -74,7 +72,10 @@ func (s *Splitter) Next(acc []Access) (n int, err error) {
 		case s.i < s.n && s.recs[s.i].Flags&PageAddressed != 0:
 			n += s.fast(acc[n:])
 		case s.i < s.n:
-			s.err = s.begin()
+			k := s.ranges(acc[n:])
+			if n += k; k == 0 {
+				s.err = s.begin()
+			}
 		case n > 0:
 			return n, nil // enough to work on: do not wait for more input
 		default:
@@ -123,6 +124,47 @@ func (s *Splitter) fast(acc []Access) int {
 	return len(recs)
 }
 
+// ranges makes accesses of byte ranges that stand alone and fit into acc; it
+// stops before any other record, and leaves faults to begin.
+func (s *Splitter) ranges(acc []Access) (n int) {
+	for s.i+1 < s.n && s.pageSize > 0 {
+		r := &s.recs[s.i]
+		if r.Flags&PageAddressed != 0 || s.recs[s.i+1].Flags&(SameGroup|PageAddressed) == SameGroup ||
+			r.Bytes > maxRange || r.Addr >= 1<<63 {
+			break
+		}
+		p, end := s.page(r.Addr), s.page(r.Addr+max(r.Bytes, 1)-1)
+		if end-p >= uint64(len(acc)-n) {
+			break
+		}
+		from, upto := s.covered(r, p)
+		start := r.Flags&RequestStart != 0
+		for ; p <= end; p++ {
+			a := &acc[n]
+			a.Page, a.Time, a.Array, a.GPU, a.Op = p, r.Time, r.Array, r.GPU, r.Op
+			a.Whole = p >= from && p < upto
+			a.RequestStart = start
+			start = false
+			n++
+		}
+		s.i++
+		s.record++
+	}
+	return n
+}
+
+// covered returns the pages [from, upto) that a write covers wholly; first is
+// the page of its first byte.
+func (s *Splitter) covered(r *Record, first uint64) (from, upto uint64) {
+	if r.Op != Write || r.Flags&Update != 0 {
+		return 0, 0
+	}
+	if r.Addr != first*s.pageSize {
+		first++
+	}
+	return first, s.page(r.Addr + r.Bytes)
+}
+
 // begin takes one byte range, or all the ranges of one group.
 func (s *Splitter) begin() error {
 	r, err := s.take()
@@ -143,6 +185,11 @@ func (s *Splitter) begin() error {
 		}
 		if r, err = s.take(); err != nil {
 			return err
+		}
+		// Most lanes of a warp do to one page what the lane before did.
+		if p, last := s.page(r.Addr), &s.group[len(s.group)-1]; last.Page == p && last.Op == r.Op && last.Array == r.Array &&
+			p == s.page(r.Addr+max(r.Bytes, 1)-1) && r.Bytes < s.pageSize {
+			continue
 		}
 		s.setRange(r)
 	}
@@ -177,20 +224,14 @@ func (s *Splitter) setRange(r *Record) {
 	s.cur = Access{Page: first, Time: r.Time, Array: r.Array, GPU: r.GPU, Op: r.Op,
 		RequestStart: r.Flags&RequestStart != 0}
 	s.end = s.page(r.Addr + max(r.Bytes, 1) - 1)
-	s.from, s.upto = 0, 0
-	if r.Op == Write && r.Flags&Update == 0 {
-		s.from, s.upto = first, s.page(r.Addr+r.Bytes)
-		if r.Addr != first*s.pageSize {
-			s.from++
-		}
-	}
+	s.from, s.upto = s.covered(r, first)
 	s.more = true
 }
 
 // page is the page of a byte address.
 func (s *Splitter) page(addr uint64) uint64 {
-	if s.shift >= 0 {
-		return addr >> s.shift
+	if s.pow2 {
+		return addr >> (s.shift & 63)
 	}
 	return addr / s.pageSize
 }
