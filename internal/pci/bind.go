@@ -136,7 +136,7 @@ func (t Tree) unbind(f Function) error {
 const probeTime = 5 * time.Second
 
 func (t Tree) probe(f Function, driver string) error {
-	if err := writeFile(filepath.Join(t.Sys, "bus/pci/drivers_probe"), f.Address); err != nil {
+	if err := t.put(filepath.Join(t.Sys, "bus/pci/drivers_probe"), f.Address); err != nil {
 		return t.failure(f, driver, err)
 	}
 	for end := time.Now().Add(probeTime); ; time.Sleep(10 * time.Millisecond) {
@@ -150,7 +150,7 @@ func (t Tree) probe(f Function, driver string) error {
 }
 
 func (t Tree) write(f Function, name, value string) error {
-	if err := writeFile(filepath.Join(t.devices(), f.Address, name), value); err != nil {
+	if err := t.put(filepath.Join(t.devices(), f.Address, name), value); err != nil {
 		return t.failure(f, strings.TrimSpace(value), err)
 	}
 	return nil
@@ -164,8 +164,11 @@ func (t Tree) failure(f Function, driver string, err error) error {
 	return &BindError{f.Address, driver, t.link(f.Address, "driver"), remedy, err}
 }
 
-// writeFile writes to a file that must be there already, in one write, as sysfs wants it.
-func writeFile(path, value string) error {
+// put writes to a file that must be there already, in one write, as sysfs wants it.
+func (t Tree) put(path, value string) error {
+	if t.Write != nil {
+		return t.Write(path, value)
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err

@@ -25,6 +25,8 @@ type Tree struct {
 	// Busy reports whether the kernel, or a program, holds the block device at path exclusively, which every mount, swap area, device
 	// mapper and RAID member does. Nil means to ask the kernel.
 	Busy func(path string) (bool, error)
+	// Write writes a value to a file of sysfs. Nil means to do just that; a test plays the kernel here.
+	Write func(path, value string) error
 }
 
 // Host is the running machine.
