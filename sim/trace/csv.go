@@ -135,7 +135,11 @@ func csvHeader(line []byte) (l csvLayout, what string) {
 func csvSplit(line []byte, delim byte, fields [][]byte) ([][]byte, bool) {
 	for {
 		var f []byte
-		if t := bytes.TrimLeft(line, " "); len(t) > 0 && t[0] == '"' {
+		t := line
+		if len(t) > 0 && t[0] == ' ' {
+			t = bytes.TrimLeft(t, " ")
+		}
+		if len(t) > 0 && t[0] == '"' {
 			var ok bool
 			if f, line, ok = csvQuoted(t[1:]); !ok {
 				return fields, false

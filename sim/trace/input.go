@@ -8,8 +8,9 @@ import (
 
 const (
 	// headBytes is how much of the decompressed input is looked at to detect
-	// the format, and the smallest read window.
-	headBytes = 256 << 10
+	// the format.
+	headBytes   = 256 << 10
+	firstWindow = 4 << 10
 	// maxWindow is the longest line of a text format, and the largest block of
 	// a binary one, that a reader accepts.
 	maxWindow = 64 << 20
@@ -69,7 +70,8 @@ func (in *input) fill() error {
 		if len(in.buf) >= maxWindow {
 			return errWindowFull
 		}
-		grown := make([]byte, min(max(2*len(in.buf), headBytes), maxWindow))
+		// Small at first, for inputs that are small.
+		grown := make([]byte, min(max(4*len(in.buf), firstWindow), maxWindow))
 		copy(grown, in.buf[:in.w])
 		in.buf = grown
 	}

@@ -195,15 +195,41 @@ func parseDec(b []byte) (v uint64, n int, ok bool) {
 // result beyond 64 bits.
 func parseScaled(tok []byte, unit uint64) (uint64, bool) {
 	v, n, ok := parseDec(tok)
-	if ok && n == len(tok) {
-		hi, lo := bits.Mul64(v, unit)
-		return lo, hi == 0
+	hi, whole := bits.Mul64(v, unit)
+	switch {
+	case !ok || hi != 0:
+		return 0, false // also for a sign, and for .5
+	case n == len(tok):
+		return whole, true
+	case tok[n] != '.':
+		return parseExponent(tok, unit)
 	}
+	frac, k, ok := parseDec(tok[n+1:])
+	if n+1+k < len(tok) || k > 18 {
+		return parseExponent(tok, unit)
+	}
+	scale := uint64(1)
+	for range k {
+		scale *= 10
+	}
+	hi, lo := bits.Mul64(frac, unit)
+	if hi >= scale { // cannot be while unit is below 2^64 / 10^18
+		return 0, false
+	}
+	part, _ := bits.Div64(hi, lo, scale)
+	sum, carry := bits.Add64(whole, part, 0)
+	return sum, ok && carry == 0
+}
+
+// parseExponent is parseScaled for numbers that are rare: those with an exponent
+// or with more than 18 digits after the point.
+func parseExponent(tok []byte, unit uint64) (uint64, bool) {
 	if len(tok) > 64 {
 		return 0, false
 	}
 	for i, c := range tok { // bounds the work and the memory of big.Rat
-		if (c == 'e' || c == 'E') && len(tok)-i > 4 {
+		switch {
+		case (c == 'e' || c == 'E') && len(tok)-i > 4, c == '/' || c == '_' || c|0x20 == 'x' || c|0x20 == 'p':
 			return 0, false
 		}
 	}

@@ -114,14 +114,7 @@ func (s *columnState) decode(cur *[columnCount]cursor, recs []Record) bool {
 		}
 		return true
 	})
-	ok = ok && eachRun(&cur[colAddr], recs, func(r []Record, v uint64) bool {
-		d := unzigzag(v)
-		for i := range r {
-			s.addr += d
-			r[i].Addr = s.addr
-		}
-		return true
-	})
+	ok = ok && s.addresses(&cur[colAddr], recs)
 	ok = ok && eachRun(&cur[colBytes], recs, func(r []Record, v uint64) bool {
 		for i := range r {
 			r[i].Bytes = v
@@ -148,6 +141,24 @@ func (s *columnState) decode(cur *[columnCount]cursor, recs []Record) bool {
 		}
 		return v < 1<<16
 	})
+}
+
+// addresses decodes the column that repeats least, without a call for each value.
+func (s *columnState) addresses(c *cursor, recs []Record) bool {
+	addr := s.addr
+	for i := 0; i < len(recs); {
+		v, n := c.run(len(recs) - i)
+		if n == 0 {
+			return false
+		}
+		d := unzigzag(v)
+		for end := i + n; i < end; i++ {
+			addr += d
+			recs[i].Addr = addr
+		}
+	}
+	s.addr = addr
+	return true
 }
 
 // eachRun applies set to each run of equal values of a column.
