@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -316,6 +317,7 @@ func (t *thread) abortWaiting(q *submission, which func(*command) bool, st libnv
 		return true
 	}
 	t.timers.remove(take)
+	t.gated = slices.DeleteFunc(t.gated, take)
 	var held []*command
 	for _, c := range q.cq.held {
 		if !take(c) {

@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -73,6 +74,8 @@ func (t *thread) finish(c *command) {
 	switch {
 	case f.Drop || f.Fatal || f.Gone:
 		c.state = cmdDropped
+	case f.Gate != nil:
+		t.gated = append(t.gated, c)
 	case c.due > 0 && c.due > t.c.now():
 		t.timers.push(c)
 	default:
@@ -89,6 +92,22 @@ func (t *thread) hold(c *command) {
 	q := c.sq.cq
 	c.turn, c.due = q.posted+uint64(c.fault.Hold), t.c.now()+holdLimit
 	q.held = append(q.held, c)
+}
+
+// openGates posts completions whose gate was opened.
+func (t *thread) openGates() bool {
+	n := 0
+	t.gated = slices.DeleteFunc(t.gated, func(c *command) bool {
+		select {
+		case <-c.fault.Gate:
+			t.hold(c)
+			n++
+			return true
+		default:
+			return false
+		}
+	})
+	return n > 0
 }
 
 // turn posts held completions whose turn has come.

@@ -32,13 +32,14 @@ type Fault struct {
 	DNR      bool
 	Transfer int64
 
-	Delay      time.Duration // post the completion so much later
-	Drop       bool          // execute, but never post the completion
-	Duplicates int           // post the completion so many more times
-	Hold       int           // post it only after so many later completions of the same queue, or 50 ms
-	Torn       bool          // write the completion dword by dword, pausing in between, dword 3 last
-	StaleHead  bool          // report the SQ head of the queue's previous completion
-	Corrupt    bool          // flip a bit of the data that a read returns: silent corruption
+	Delay      time.Duration   // post the completion so much later
+	Gate       <-chan struct{} // post it only once the channel is closed; nil does not wait
+	Drop       bool            // execute, but never post the completion
+	Duplicates int             // post the completion so many more times
+	Hold       int             // post it only after so many later completions of the same queue, or 50 ms
+	Torn       bool            // write the completion dword by dword, pausing in between, dword 3 last
+	StaleHead  bool            // report the SQ head of the queue's previous completion
+	Corrupt    bool            // flip a bit of the data that a read returns: silent corruption
 
 	Fatal bool // set CSTS.CFS and stop serving until the controller is reset
 	Gone  bool // all registers read as ones from now on; nothing is served until Controller.Revive

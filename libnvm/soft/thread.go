@@ -19,6 +19,7 @@ type thread struct {
 	cqs      []*completion
 	channels []Channel // one for each namespace
 	timers   timers
+	gated    []*command
 	done     []*Op
 	working  int // operations with backends
 	mailbox  chan func()
@@ -126,6 +127,9 @@ func (t *thread) release() bool {
 			t.hold(t.timers.pop())
 		}
 	}
+	if len(t.gated) > 0 && t.openGates() {
+		busy = true
+	}
 	for _, q := range t.cqs {
 		if len(q.backlog) > 0 && t.retry(q) {
 			busy = true
@@ -206,7 +210,7 @@ func (i *idler) wait(t *thread) {
 		runtime.Gosched()
 	default:
 		i.sleep = min(max(shortestNap, i.sleep*2), longestNap)
-		if t.working > 0 || len(t.timers) > 0 {
+		if t.working > 0 || len(t.timers) > 0 || len(t.gated) > 0 {
 			i.sleep = min(i.sleep, attentiveNap)
 		}
 		nap(i.sleep)
