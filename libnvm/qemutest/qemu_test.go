@@ -12,7 +12,7 @@ import (
 
 // machine has the drives that the guest's tests name.
 //
-// The main drive's data namespace lies on a throttle filter, whose child a test exchanges for one that fails (n1err), and whose limit stops
+// The main drive's data namespace lies on a throttle filter, whose child a test exchanges for one that fails (n1err) or is slow (n1slow), and whose limit stops
 // the drive; the second namespace fails at fixed sectors; the third takes 300 ms for everything.
 func machine(mode, run string, iommu bool, minPass int) qemu.Config {
 	return qemu.Config{
@@ -27,6 +27,7 @@ func machine(mode, run string, iommu bool, minPass int) qemu.Config {
 			"-blockdev", "driver=file,node-name=f1,filename={dir}/main.img",
 			"-blockdev", "driver=blkdebug,node-name=n1,image=f1",
 			"-blockdev", "driver=blkdebug,node-name=n1err,image=f1,inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector=5000",
+			"-blockdev", "driver=null-co,node-name=n1slow,size=67108864,latency-ns=300000000",
 			"-blockdev", "driver=throttle,node-name=t1,throttle-group=tg,file=n1",
 			"-blockdev", "driver=blkdebug,node-name=n2,image.driver=file,image.filename={dir}/bad.img," +
 				"inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector=800," +
@@ -42,11 +43,17 @@ func machine(mode, run string, iommu bool, minPass int) qemu.Config {
 			"-blockdev", "driver=file,node-name=f5,filename={dir}/spare.img", "-device", "nvme,id=nv2,serial=spare,drive=f5",
 			"-object", "memory-backend-ram,id=ones,size=4096", "-device", "ivshmem-plain,memdev=ones",
 			"-blockdev", "driver=file,node-name=f6,filename={dir}/narrow.img",
-			"-device", "nvme,id=nv3,serial=narrow,mdts=1,max_ioqpairs=1",
+			"-device", "nvme,id=nv3,serial=narrow,mdts=3,max_ioqpairs=1",
 			"-device", "nvme-ns,drive=f6,nsid=1,bus=nv3,logical_block_size=4096,physical_block_size=4096",
 		},
 		Timeout: 4 * time.Minute,
 		MinPass: minPass,
+		// What QEMU's controller cannot do: more than 2 MiB in a command, and aborting a command. The narrow drive has no buffer of its own
+		// and no throttle.
+		MaySkip: []string{
+			"TestDriveConformance/main/Chains", "TestDriveConformance/main/Abort", "TestDriveConformance/narrow/Chains",
+			"TestDriveConformance/narrow/CMB", "TestDriveConformance/narrow/Timeout", "TestDriveConformance/narrow/Abort",
+		},
 	}
 }
 
@@ -54,10 +61,10 @@ var disks = map[string]int64{"main.img": 64 << 20, "bad.img": 64 << 20, "hot.img
 
 // TestVFIO drives QEMU's controller through VFIO behind an emulated IOMMU.
 func TestVFIO(t *testing.T) {
-	qemu.Test(t, machine("vfio", "^Test(Bind|Drive|VFIO)", true, 25))
+	qemu.Test(t, machine("vfio", "^Test(Bind|Drive|VFIO)", true, 64))
 }
 
 // TestRaw drives QEMU's controller through sysfs with physical addresses.
 func TestRaw(t *testing.T) {
-	qemu.Test(t, machine("raw", "^Test(Bind|Drive|Raw)", false, 24))
+	qemu.Test(t, machine("raw", "^Test(Bind|Drive|Raw)", false, 63))
 }

@@ -155,16 +155,13 @@ func TestDriveStatus(t *testing.T) {
 func TestDriveLiveFault(t *testing.T) {
 	b := newBench(t, mainDrive, dataNS, libnvm.QueueConfig{Depth: 8})
 	// The rules of a blkdebug node cannot be changed, but the throttle filter above it can be pointed at another one.
-	point := func(node string) {
-		guest.QMP(t, `{"execute":"blockdev-reopen","arguments":{"options":[{"driver":"throttle","node-name":"t1","throttle-group":"tg","file":"`+node+`"}]}}`)
-	}
 	b.do(t, libnvm.OpRead, 5000, 1, 0)
-	point("n1err")
+	point(t, "n1err")
 	var s *libnvm.StatusError
 	if err := b.q.Do(b.request(libnvm.OpRead, 5000, 1, 0)); !errors.As(err, &s) || s.Status != libnvm.StatusUnrecoveredRead {
 		t.Errorf("with the fault: %v, want %v", err, libnvm.StatusUnrecoveredRead)
 	}
-	point("n1")
+	point(t, "n1")
 	b.do(t, libnvm.OpRead, 5000, 1, 0)
 }
 

@@ -20,10 +20,13 @@ func TestMain(m *testing.M) { guest.Main(m) }
 // Serial numbers of the drives that package qemutest plugs in.
 const (
 	mainDrive   = "main"   // three namespaces: data, injected errors, slow
-	narrowDrive = "narrow" // 8 KiB a command, one I/O queue pair, 4 KiB blocks
+	narrowDrive = "narrow" // 32 KiB a command, one I/O queue pair, 4 KiB blocks
 	hotDrive    = "hot"    // behind a port that can unplug it
 	spareDrive  = "spare"  // for binding
 )
+
+// cmbBase is where the controller memory buffer goes: above the guest's memory, below everything else.
+const cmbBase = 1 << 30
 
 // Namespaces of the main drive.
 const (
@@ -90,7 +93,7 @@ func transport(t testing.TB, serial string) libnvm.Transport {
 // controller brings a drive up and closes it after the test.
 func controller(t testing.TB, tr libnvm.Transport) *libnvm.Controller {
 	t.Helper()
-	c, err := libnvm.Open(tr, libnvm.Config{IOTimeout: 10 * time.Second, CMBBase: 1 << 30})
+	c, err := libnvm.Open(tr, libnvm.Config{IOTimeout: 10 * time.Second, CMBBase: cmbBase})
 	if err != nil {
 		t.Fatal(err)
 	}
