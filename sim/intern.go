@@ -99,11 +99,15 @@ func (t *pageTable) widen(page uint64) bool {
 	if page < uint64(len(t.direct)) {
 		return true
 	}
+	// Growing by less than a quarter would copy the table again and again.
 	limit := uint64(max(directSpare, directFactor*t.seen))
-	if page >= limit {
+	if page >= limit || limit < uint64(len(t.direct))*5/4 {
 		return false
 	}
-	n := max(page+1, min(limit, uint64(len(t.direct))*5/4), 1024)
+	n := limit
+	if limit == directSpare {
+		n = min(limit, max(page+1, 2*uint64(len(t.direct)), 1024))
+	}
 	grown := make([]uint32, n)
 	copy(grown, t.direct)
 	t.direct = grown
