@@ -12,6 +12,16 @@ import (
 // channel's list.
 const uringEntries = 256
 
+// After reapSpins calls of Reap that find nothing the next one sleeps in the
+// kernel until a completion is there, for reapWait at most: a service thread
+// that only polls takes the processor away from what serves the device, and
+// on a busy machine from everyone. A command that arrives meanwhile waits no
+// longer than that.
+const (
+	reapSpins = 16
+	reapWait  = 10 * time.Microsecond
+)
+
 // closeTimeout bounds how long Close waits for operations in flight.
 const closeTimeout = 10 * time.Second
 
@@ -24,6 +34,7 @@ type uringChannel struct {
 	waiting  []uint64  // tokens that the ring had no room for, in order
 	finished []*Op     // done outside the ring's completions
 	out      [64]uring.Completion
+	empty    int  // calls of Reap in a row that found nothing
 	pushed   bool // the ring holds entries that Submit has to hand over
 	broken   bool // the ring failed: every operation from now on fails
 }
@@ -134,7 +145,15 @@ func (c *uringChannel) refill() {
 // Reap implements Channel.
 func (c *uringChannel) Reap(done []*Op) []*Op {
 	if c.ring.InFlight() > 0 {
-		done = c.reap(done, 0)
+		wait := time.Duration(0)
+		if c.empty >= reapSpins && len(c.finished) == 0 {
+			wait = reapWait
+		}
+		if c.reap(wait) > 0 {
+			c.empty = 0
+		} else {
+			c.empty++
+		}
 	}
 	done = append(done, c.finished...)
 	clear(c.finished)
@@ -142,8 +161,11 @@ func (c *uringChannel) Reap(done []*Op) []*Op {
 	return done
 }
 
-func (c *uringChannel) reap(done []*Op, timeout time.Duration) []*Op {
-	n, err := 0, error(nil)
+// reap takes completions, waiting up to timeout for the first, and returns how
+// many there were.
+func (c *uringChannel) reap(timeout time.Duration) int {
+	var n int
+	var err error
 	if timeout > 0 {
 		n, err = c.ring.Wait(c.out[:], timeout)
 	} else {
@@ -158,7 +180,7 @@ func (c *uringChannel) reap(done []*Op, timeout time.Duration) []*Op {
 	if len(c.waiting) > 0 || c.pushed {
 		c.Submit() // requests that go on, or found no room before
 	}
-	return done
+	return n
 }
 
 // Close implements Channel.
@@ -170,7 +192,7 @@ func (c *uringChannel) Close() error {
 				c.file.path, c.ring.InFlight()+len(c.waiting), closeTimeout)
 		}
 		c.Submit()
-		c.reap(nil, 100*time.Millisecond)
+		c.reap(100 * time.Millisecond)
 	}
 	return c.ring.Close()
 }
