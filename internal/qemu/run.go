@@ -18,9 +18,12 @@ import (
 // maxOutput bounds how much of the guest's output is kept for a failure's report.
 const maxOutput = 64 << 10
 
-// Test boots a guest and reports its tests as subtests of t. It skips without QEMU, or fails with REQUIRE=qemu.
+// Test boots a guest and reports its tests as subtests of t. It skips without QEMU and under -short, or fails with REQUIRE=qemu.
 func Test(t *testing.T, c Config) {
 	t.Helper()
+	if testing.Short() && !Required("qemu") {
+		t.Skip("boots a guest: not under -short")
+	}
 	in, err := Find()
 	if err != nil {
 		if Required("qemu") {
