@@ -139,15 +139,16 @@ func (g *GMTReuse) Miss(now uint64, p Page) {
 	if int(p) >= len(g.pages) {
 		return
 	}
+	// Whether there is something to judge is a toss-up, and the record is
+	// seldom in the cache: without a branch on it, the caller need not wait.
 	r := &g.pages[p]
 	h := r.history
-	if h&reuseAway != 0 {
-		c := g.params.class(now - r.evictedAt)
-		g.outcomes[h.next()][c]++
-		h = h.judge(c)
-	}
+	c := g.params.class(now - r.evictedAt)
+	away := one(h&reuseAway != 0)
+	g.outcomes[h.next()][c&3] += away
+	judged := reuseHistory(-away)
 	// The page comes into T1 now: whatever was before, it was not kept yet.
-	r.history = h &^ reuseFlags
+	r.history = (h.judge(c)&judged | h&^judged) &^ reuseFlags
 }
 
 // Fate places v by its predicted class. A page is kept once: when it comes up
@@ -158,10 +159,16 @@ func (g *GMTReuse) Fate(v Victim) Fate {
 		return ToT2
 	}
 	r := &g.pages[v.Page]
-	to := g.choose(r.history, v)
-	if to == Keep {
+	next := r.history.next()
+	if next == reuseShort && !v.Again && r.history&reuseKept == 0 {
 		r.history |= reuseKept
+		g.report.Kept++
 		return Keep
+	}
+	g.predicted[next]++
+	to := evictedTo[next]
+	if next == reuseUnknown && (v.Dirty || draw(g.params.Seed, v.Now, v.Page) < g.params.FirstBelow) {
+		to = ToT2
 	}
 	if g.starve.grant(to == ToT3) {
 		g.report.Granted++
@@ -172,19 +179,6 @@ func (g *GMTReuse) Fate(v Victim) Fate {
 	return to
 }
 
-// choose is Fate without the anti-starvation rule.
-func (g *GMTReuse) choose(h reuseHistory, v Victim) Fate {
-	next := h.next()
-	if next == reuseShort && !v.Again && h&reuseKept == 0 {
-		g.report.Kept++
-		return Keep
-	}
-	g.predicted[next]++
-	switch {
-	case next == reuseLong:
-		return ToT3
-	case next != reuseUnknown || v.Dirty || draw(g.params.Seed, v.Now, v.Page) < g.params.FirstBelow:
-		return ToT2
-	}
-	return ToT3
-}
+// evictedTo is where a page of a class goes when it leaves T1; one without
+// history goes there when the draw is against T2.
+var evictedTo = [...]Fate{reuseShort: ToT2, reuseMedium: ToT2, reuseLong: ToT3, reuseUnknown: ToT3}

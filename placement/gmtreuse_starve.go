@@ -30,15 +30,10 @@ func (s *starvation) grant(t3 bool) (grant bool) {
 		grant = s.second
 		s.second = !s.second
 	}
-	word, bit := &s.bound[s.at/wordBits], uint64(1)<<(s.at%wordBits)
-	if *word&bit != 0 {
-		s.t3--
-	}
-	*word &^= bit
-	if t3 {
-		*word |= bit
-		s.t3++
-	}
+	word, bit := &s.bound[s.at/wordBits], s.at%wordBits
+	is, was := one(t3), *word>>bit&1
+	*word ^= (is ^ was) << bit
+	s.t3 += uint32(is) - uint32(was)
 	if s.at++; s.at == s.window {
 		s.at, s.full = 0, true
 	}

@@ -60,19 +60,17 @@ func TestReuseRefusesNonsense(t *testing.T) {
 // by a fair coin that the seed decides.
 func TestReuseFirstEviction(t *testing.T) {
 	const n = 10_000
-	g := newReuse(t, 10, 10, n, nil)
+	g := newReuse(t, 10, 10, 2*n, nil)
 	t2 := 0
-	for p := range Page(n) {
-		v := Victim{Page: p, Now: uint64(p) + 1, Dirty: true}
-		if f := g.choose(0, v); f != ToT2 {
+	for p := range Page(2 * n) {
+		v := Victim{Page: p, Now: uint64(p) + 1, Dirty: p >= n}
+		f := g.Fate(v)
+		switch heads := Hash(42, v.Now, p)>>63 == 0; {
+		case v.Dirty && f != ToT2:
 			t.Fatalf("dirty page %d: %s", p, f)
-		}
-		v.Dirty = false
-		f := g.choose(0, v)
-		if want := Hash(42, v.Now, p)>>63 == 0; want != (f == ToT2) || f == Keep {
+		case !v.Dirty && (f == Keep || heads != (f == ToT2)):
 			t.Fatalf("clean page %d: %s", p, f)
-		}
-		if f == ToT2 {
+		case !v.Dirty && f == ToT2:
 			t2++
 		}
 	}
