@@ -75,9 +75,16 @@ func (f *fakeTransport) at(iova uint64, n int) []byte {
 	return nil
 }
 
+// fataler is what testing.TB and rapid.T have in common.
+type fataler interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
 // host is a queue pair without a controller behind it.
 type host struct {
-	t  testing.TB
+	t  fataler
 	f  *fakeTransport
 	c  *Controller
 	q  *QueuePair
