@@ -13,7 +13,8 @@ import (
 // copyBatch is how many records are moved at a time.
 const copyBatch = 4096
 
-// pageReader is the page accesses of a reader as page-addressed records.
+// pageReader is the page accesses of a reader as page-addressed records, for
+// formats that do not say which writes are of whole pages.
 type pageReader struct {
 	*trace.Splitter
 	accesses []trace.Access
@@ -31,9 +32,6 @@ func (p *pageReader) Next(recs []trace.Record) (int, error) {
 		flags := trace.PageAddressed
 		if a.RequestStart {
 			flags |= trace.RequestStart
-		}
-		if a.Whole {
-			flags |= trace.WholePage
 		}
 		recs[i] = trace.Record{Addr: a.Page, Time: a.Time, Array: a.Array, GPU: a.GPU, Op: a.Op, Flags: flags}
 	}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -20,7 +21,7 @@ func TestCanonical(t *testing.T) {
 			t.Errorf("Parse(%q) = %s, %v; want %s", in, s, err, want)
 			continue
 		}
-		if again, err := Parse(s.String()); err != nil || again.String() != want {
+		if again, err := Parse(s.String()); err != nil || again.String() != want || !maps.Equal(again.values, s.values) {
 			t.Errorf("Parse(%q) = %s, %v", want, again, err)
 		}
 	}

@@ -113,6 +113,16 @@ func TestUniformIsUniform(t *testing.T) {
 	}
 }
 
+// TestBelowIsUnbiased takes a range for which plain multiplication would draw
+// half of its numbers from one residue of three.
+func TestBelowIsUnbiased(t *testing.T) {
+	src, counts := newSource(4, pageStream), make([]uint64, 3)
+	for range 30_000 {
+		counts[src.below(3<<62)%3]++
+	}
+	chiSquare(t, counts, []float64{1. / 3, 1. / 3, 1. / 3}, 30_000)
+}
+
 func TestPermutationIsBijective(t *testing.T) {
 	for _, n := range []uint64{1, 2, 3, 5, 64, 65, 1000, 4097, 70_000} {
 		for seed := range uint64(3) {
