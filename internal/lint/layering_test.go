@@ -40,7 +40,7 @@ var rules = []rule{
 	{"internal/units", nil, "stands alone"},
 	{"internal/servicetime", []string{"internal/units"}, "one schema for simulator and drives"},
 	{"internal/uring", nil, "stands alone"},
-	{"internal/vfio", nil, "stands alone"},
+	{"internal/vfio", []string{"internal/vfio"}, "stands alone, with its fake"},
 	{"internal/pci", nil, "stands alone"},
 	{"", []string{"tier", "placement", "copyeng", "bamio", "libnvm", "cuda", "internal"}, "the root package assembles the memory"},
 }
