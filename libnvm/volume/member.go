@@ -49,6 +49,10 @@ type Mapping interface {
 // ErrQueueFull is returned by MemberQueue.Submit: poll, then try again.
 var ErrQueueFull = errors.New("volume: the member's queue is full")
 
+// ErrNoZeroes is returned by MemberQueue.Submit for OpWriteZeroes when the
+// member cannot do it: zeroes are then written as data.
+var ErrNoZeroes = errors.New("volume: the member has no write zeroes command")
+
 // MemberQueue is a passive queue to a member, used by one goroutine at a time.
 type MemberQueue interface {
 	// Submit begins an operation, or returns ErrQueueFull or the error why it

@@ -97,7 +97,13 @@ const zeroChunk = 256 << 20
 func (io *metaIO) zero(off, n int64) error {
 	for n > 0 {
 		k := min(n, zeroChunk)
-		if err := io.do(Op{Kind: OpWriteZeroes, Offset: off, Length: k}); err != nil {
+		err := io.do(Op{Kind: OpWriteZeroes, Offset: off, Length: k})
+		if errors.Is(err, ErrNoZeroes) {
+			k = min(k, int64(len(io.buf)))
+			clear(io.buf[:k])
+			err = io.write(off, int(k), false)
+		}
+		if err != nil {
 			return err
 		}
 		off, n = off+k, n-k

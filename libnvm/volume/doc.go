@@ -1,0 +1,34 @@
+// Package volume keeps arrays of pages on NVMe namespaces or files: tier 3.
+//
+// A Volume stripes pages over its members, page by page. It holds named arrays,
+// created with a fixed number of pages that read as zeroes. A Queue moves pages
+// in asynchronous batches, each with a deadline and a result per page. The
+// on-disk format is described in FORMAT.md.
+//
+// # What is durable, and when
+//
+// CreateArray and DeleteArray are durable and atomic when they return. A page
+// write is durable once a Flush that began after its completion returns. After
+// a crash a page that was written since holds its old content, one of those that
+// were written to it, or, where a write was cut in the middle, a mixture.
+//
+// # Checksums
+//
+// A volume made with Options.Checksums verifies every page that it reads:
+//
+//   - *CorruptPageError: the storage changed the page;
+//   - *TornPageError: its last write was interrupted, by a crash or an error;
+//     writing it again repairs it;
+//   - *ChecksumTableError: the checksum itself is damaged.
+//
+// A crash is never reported as corruption: before a page is written, the
+// checksum that it is going to have is made durable in an intent log, and Open
+// settles every page of the log after a crash. Without checksums a torn page
+// cannot be told from a whole one.
+//
+// # Who may call what
+//
+// Methods of Volume and Array may be called from any goroutine. A Queue belongs
+// to one goroutine at a time. Nothing here starts a goroutine of its own; the
+// software controllers of OpenFiles have service threads.
+package volume

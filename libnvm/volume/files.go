@@ -1,0 +1,78 @@
+package volume
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tritier/tritier/internal/servicetime"
+	"github.com/tritier/tritier/libnvm"
+	"github.com/tritier/tritier/libnvm/soft"
+)
+
+// FilesOptions are the choices at OpenFiles.
+type FilesOptions struct {
+	File soft.FileOptions // of each file; Size creates it
+	// Threads is the number of service threads per file: 1 when zero.
+	Threads int
+	// Model paces each file as one drive of it. Results are then modelled.
+	Model *servicetime.Model
+	Seed  uint64 // of the model's latencies
+	// Faults, if set, gives the fault plan of file number i.
+	Faults func(i int) soft.Faults
+	Driver libnvm.Config
+}
+
+// OpenFiles makes members of files or block devices, each behind a software
+// controller of its own with real queue pairs. A file has no identity but what
+// the volume writes to it, so it may be moved. A file that another process uses
+// gives a *LockedError. The context ends the controllers' threads.
+func OpenFiles(ctx context.Context, paths []string, o FilesOptions) ([]Member, error) {
+	var members []Member
+	for i, path := range paths {
+		m, err := openFile(ctx, i, path, &o)
+		if err != nil {
+			for _, x := range members {
+				err = errors.Join(err, x.Close())
+			}
+			return nil, err
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+func openFile(ctx context.Context, i int, path string, o *FilesOptions) (Member, error) {
+	f, err := soft.OpenFile(path, o.File)
+	var inUse *soft.FileInUseError
+	if errors.As(err, &inUse) {
+		return nil, &LockedError{path, "another process", err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg := soft.Config{Threads: o.Threads, Namespaces: []soft.NamespaceConfig{{Backend: f, BlockSize: max(o.File.BlockSize, 512)}}}
+	if o.Model != nil {
+		cfg.Pacer = soft.NewModelPacer(o.Model, o.Seed+uint64(i))
+	}
+	if o.Faults != nil {
+		cfg.Faults = o.Faults(i)
+	}
+	s, err := soft.New(ctx, cfg) // the file is the controller's from here on
+	if err != nil {
+		return nil, err
+	}
+	c, err := libnvm.Open(s, o.Driver)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	shut := func() error { return errors.Join(c.Close(), s.Close()) }
+	ns, err := c.Namespace(1)
+	if err != nil {
+		return nil, errors.Join(err, shut())
+	}
+	m, err := NewNamespace(c, ns, NamespaceOptions{Identity: &Identity{}, Name: path, NoLock: true, Close: shut})
+	if err != nil {
+		return nil, errors.Join(err, shut())
+	}
+	return m, nil
+}
