@@ -104,6 +104,7 @@ func decodeDirectory(uuid [16]byte, p []byte, pages uint64) *directory {
 	}
 	d := &directory{open: h.Open != 0, generation: h.Generation, epoch: h.Epoch, nextID: h.NextID, owner: text(h.Owner[:])}
 	end := uint64(0)
+	ids, names := map[uint64]bool{}, map[string]bool{}
 	for range h.Arrays {
 		var e dirEntry
 		k, err := binary.Decode(p[n:], binary.LittleEndian, &e)
@@ -112,7 +113,12 @@ func decodeDirectory(uuid [16]byte, p []byte, pages uint64) *directory {
 		}
 		n += k
 		end = e.First + e.Pages
-		d.arrays = append(d.arrays, ArrayInfo{text(e.Name[:]), e.ID, e.First, e.Pages})
+		a := ArrayInfo{text(e.Name[:]), e.ID, e.First, e.Pages}
+		if a.Name == "" || names[a.Name] || ids[a.ID] || a.ID >= d.nextID {
+			return nil
+		}
+		ids[a.ID], names[a.Name] = true, true
+		d.arrays = append(d.arrays, a)
 	}
 	return d
 }
