@@ -8,12 +8,13 @@ import (
 // ReuseFit is a least-squares fit of VTD = Slope*RD + Offset over one ring of
 // samples, with the judgement on it.
 type ReuseFit struct {
-	Slope, Offset float64 // 0 when there was nothing to fit
-	R2            float64 // share of VTD's variance that the line explains
-	Samples       int     // in the ring
-	Used          int     // of these, possible ones (RD <= VTD)
-	Trusted       bool
-	Reason        string // why it is not trusted
+	Slope   float64 `json:"slope"` // 0 when there was nothing to fit
+	Offset  float64 `json:"offset"`
+	R2      float64 `json:"r2"`      // share of VTD's variance that the line explains
+	Samples int     `json:"samples"` // in the ring
+	Used    int     `json:"used"`    // of these, possible ones (RD <= VTD)
+	Trusted bool    `json:"trusted"`
+	Reason  string  `json:"reason"` // why it is not trusted
 }
 
 // reuseSample is one reuse of a sampled page.

@@ -6,20 +6,20 @@ import "math"
 // beside a page's own record. It is plain data, replaced as a whole after each
 // fit, so that a GPU works from a copy of it.
 type ReuseParams struct {
-	Version uint64  // trusted fits so far: the last of them is in force
-	Slope   float64 // of VTD = Slope*RD + Offset; 1 before the first
-	Offset  float64 // in accesses; 0 before the first
-	Direct  uint64  // a VTD below it is its own reuse distance
+	Version uint64  `json:"version"` // trusted fits so far: the last of them is in force
+	Slope   float64 `json:"slope"`   // of VTD = Slope*RD + Offset; 1 before the first
+	Offset  float64 `json:"offset"`  // in accesses; 0 before the first
+	Direct  uint64  `json:"direct"`  // a VTD below it is its own reuse distance
 
-	T1     uint64 // frames of T1: a shorter reuse distance is short
-	T1T2   uint64 // frames of T1 and T2: a shorter one is medium
-	Short  uint64 // the same bounds for a VTD of Direct or more,
-	Medium uint64 // turned into virtual time by the fit
+	T1     uint64 `json:"t1"`     // frames of T1: a shorter reuse distance is short
+	T1T2   uint64 `json:"t1_t2"`  // frames of T1 and T2: a shorter one is medium
+	Short  uint64 `json:"short"`  // the same bounds for a VTD of Direct or more,
+	Medium uint64 `json:"medium"` // turned into virtual time by the fit
 
-	Seed        uint64 // of the draw for a clean page without history:
-	FirstBelow  uint64 // T2 when the upper 53 bits of its Hash are below this
-	Window      uint32 // evictions that the anti-starvation rule looks back on
-	StarveAbove uint32 // it grants when more of these were bound for T3
+	Seed        uint64 `json:"seed"`         // of the draw for a clean page without history:
+	FirstBelow  uint64 `json:"first_below"`  // T2 when the upper 53 bits of its Hash are below this
+	Window      uint32 `json:"window"`       // evictions that the anti-starvation rule looks back on
+	StarveAbove uint32 `json:"starve_above"` // it grants when more of these were bound for T3
 }
 
 // class is the class of an eviction after which the page was away for vtd.

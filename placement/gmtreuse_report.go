@@ -5,21 +5,21 @@ import "fmt"
 // ReuseReport is what gmt-reuse has learnt and decided so far. Classes are in
 // the order short, medium, long.
 type ReuseReport struct {
-	Params ReuseParams // in force now
+	Params ReuseParams `json:"params"` // in force now
 
-	Fits       uint64   // made so far
-	Trusted    uint64   // of these
-	Last       ReuseFit // the last one, with the reason if it is not trusted
-	Refused    uint64   // fits that were not trusted since one was
-	Samples    uint64   // reuses measured, those for the next fit included
-	Impossible uint64   // of these, discarded by a fit: RD > VTD
+	Fits       uint64   `json:"fits"`       // made so far
+	Trusted    uint64   `json:"trusted"`    // of these
+	Last       ReuseFit `json:"last"`       // the last one, with the reason if it is not trusted
+	Refused    uint64   `json:"refused"`    // fits that were not trusted since one was
+	Samples    uint64   `json:"samples"`    // reuses measured, those for the next fit included
+	Impossible uint64   `json:"impossible"` // of these, discarded by a fit: RD > VTD
 
-	First     uint64       // evictions of a page without history
-	Predicted [3]uint64    // evictions by predicted class
-	Kept      uint64       // victims that T1 kept: their eviction is still to come
-	Granted   uint64       // evictions bound for T3 that went to T2 against starvation
-	Classes   [3]uint64    // judged evictions by the class that was right
-	Outcomes  [3][3]uint64 // the same by predicted and right class, where there was a prediction
+	First     uint64       `json:"first"`     // evictions of a page without history
+	Predicted [3]uint64    `json:"predicted"` // evictions by predicted class
+	Kept      uint64       `json:"kept"`      // victims that T1 kept: their eviction is still to come
+	Granted   uint64       `json:"granted"`   // evictions bound for T3 that went to T2 against starvation
+	Classes   [3]uint64    `json:"classes"`   // judged evictions by the class that was right
+	Outcomes  [3][3]uint64 `json:"outcomes"`  // the same by predicted and right class, where there was a prediction
 }
 
 // Report returns the figures so far.

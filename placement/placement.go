@@ -1,6 +1,7 @@
 // Package placement decides which page leaves a tier, where it goes and by
 // which path: pure policies, with no I/O, no clock and no global randomness.
 // The live system, the trace simulator and the tuner run the same policies.
+// Only LoadFile and SaveFile, which keep a policy's name in a file, do I/O.
 //
 // # Pages
 //

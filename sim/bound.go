@@ -29,6 +29,8 @@ type Bound struct {
 	slots  []uint32 // union-find: slots[s] == s if a track is free since s
 	reads  uint64   // accesses that read when they miss
 	saved  uint64   // of these, the ones that MIN serves from a frame
+
+	positions uint64
 }
 
 // NewBound returns a bound for frames frames; 0 frames are taken as 1, since
@@ -38,6 +40,9 @@ func NewBound(frames int) *Bound {
 	return &Bound{idle: tracks, tracks: tracks, slots: make([]uint32, 1, 1<<12)}
 }
 
+// Positions is the number of accesses taken so far, prefetches included.
+func (b *Bound) Positions() uint64 { return b.positions }
+
 // Reads is the least possible number of SSD reads so far.
 func (b *Bound) Reads() uint64 { return b.reads - b.saved }
 
@@ -46,6 +51,7 @@ func (b *Bound) Run(accs []tier.Access, pages int) {
 	if pages > len(b.last) {
 		b.last = append(b.last, make([]uint32, pages-len(b.last))...)
 	}
+	b.positions += uint64(len(accs))
 	for len(accs) > 0 {
 		n := min(len(accs), b.room())
 		b.run(accs[:n])

@@ -30,39 +30,50 @@ const block = 1 << 16
 // Replay runs jobs over a trace in memory. When ctx ends it returns the
 // results so far, with Complete false where a job was cut short, and ctx's
 // error. A job that cannot be built (unknown frames, too few) is an error
-// before anything runs.
+// before anything runs. Each job's tables live only while it runs.
 func Replay(ctx context.Context, t *Trace, jobs []Job, o Options) ([]Result, error) {
-	runs, err := newRuns(jobs, t.Info.Pages, t, o)
-	if err != nil {
+	if err := tryJobs(jobs); err != nil {
 		return nil, err
 	}
 	bounds := newBounds(jobs, o.Bound)
-	total := uint64(len(t.Accesses)) * uint64(len(runs)+len(bounds.list))
+	total := uint64(len(t.Accesses)) * uint64(len(jobs)+len(bounds.list))
 	var done atomic.Uint64
 	tick := func(n int) {
 		if now := done.Add(uint64(n)); o.Progress != nil {
 			o.Progress(now, total)
 		}
 	}
+	results := make([]Result, len(jobs))
 	g := newGroup(o.Workers)
-	for _, r := range runs {
-		g.Go(func() error {
-			return inBlocks(ctx, t.Accesses, tick, func(accs []tier.Access) error {
-				r.machine.Run(accs)
-				return nil
-			})
+	for i, j := range jobs {
+		g.Go(func() (err error) {
+			results[i], err = replayOne(ctx, t, j, tick)
+			return err
 		})
 	}
 	for _, b := range bounds.list {
 		g.Go(func() error {
-			return inBlocks(ctx, t.Accesses, tick, func(accs []tier.Access) error {
-				b.Run(accs, t.Info.Pages)
-				return nil
-			})
+			return inBlocks(ctx, t.Accesses, tick, func(accs []tier.Access) { b.Run(accs, t.Info.Pages) })
 		})
 	}
-	err = g.Wait()
-	return finish(runs, bounds, t.Info, o, uint64(len(t.Accesses))), err
+	err := g.Wait()
+	for i := range results {
+		results[i].finish(jobs[i], t.Info, bounds, o, uint64(len(t.Accesses)))
+	}
+	return results, err
+}
+
+// replayOne runs one job from its first access to its last, or until ctx ends.
+func replayOne(ctx context.Context, t *Trace, j Job, tick func(int)) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err // not begun: no counts
+	}
+	r, err := newRun(j, t.Info.Pages, t)
+	if err != nil {
+		return Result{}, err
+	}
+	err = inBlocks(ctx, t.Accesses, tick, r.machine.Run)
+	return r.result(), err
 }
 
 func newGroup(workers int) *errgroup.Group {
@@ -75,15 +86,13 @@ func newGroup(workers int) *errgroup.Group {
 }
 
 // inBlocks hands accs to f block by block until ctx ends.
-func inBlocks(ctx context.Context, accs []tier.Access, tick func(int), f func([]tier.Access) error) error {
+func inBlocks(ctx context.Context, accs []tier.Access, tick func(int), f func([]tier.Access)) error {
 	for len(accs) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n := min(block, len(accs))
-		if err := f(accs[:n]); err != nil {
-			return err
-		}
+		f(accs[:n])
 		tick(n)
 		accs = accs[n:]
 	}
@@ -98,23 +107,30 @@ type run struct {
 	prefix  *prefixCounter
 }
 
-func newRuns(jobs []Job, pages int, t *Trace, o Options) ([]*run, error) {
+// tryJobs builds every job for no pages at all, which costs little and finds
+// what would stop it.
+func tryJobs(jobs []Job) error {
 	if len(jobs) == 0 {
-		return nil, errors.New("sim: no jobs")
+		return errors.New("sim: no jobs")
 	}
-	runs := make([]*run, len(jobs))
-	for i, j := range jobs {
-		r, err := newRun(j, pages, t)
-		if err != nil {
-			return nil, fmt.Errorf("sim: %s with %d GPU and %d host frames: %w", j.Policy, j.GPUFrames, j.HostFrames, err)
+	for _, j := range jobs {
+		if _, err := newRun(j, 0, &Trace{}); err != nil {
+			return err
 		}
-		runs[i] = r
 	}
-	return runs, nil
+	return nil
 }
 
 // newRun builds one job's policy and machine; t is nil for a stream.
 func newRun(j Job, pages int, t *Trace) (*run, error) {
+	r, err := buildRun(j, pages, t)
+	if err != nil {
+		return nil, fmt.Errorf("sim: %s with %d GPU and %d host frames: %w", j.Policy, j.GPUFrames, j.HostFrames, err)
+	}
+	return r, nil
+}
+
+func buildRun(j Job, pages int, t *Trace) (*run, error) {
 	env := placement.Env{T1Frames: j.GPUFrames, T2Frames: j.HostFrames, Pages: pages, Seed: j.Seed}
 	if t != nil && j.Policy.NeedsFuture() {
 		f, err := placement.NewFuture(packed(t.Accesses), pages)
@@ -139,29 +155,32 @@ func newRun(j Job, pages int, t *Trace) (*run, error) {
 	return r, nil
 }
 
-func finish(runs []*run, bounds bounds, info TraceInfo, o Options, length uint64) []Result {
-	out := make([]Result, len(runs))
-	for i, r := range runs {
-		c := r.machine.Counters()
-		res := Result{Trace: info, Policy: r.policy.Spec.String(), GPUFrames: r.job.GPUFrames, HostFrames: r.job.HostFrames,
-			Seed: r.job.Seed, Complete: r.machine.Position() == length, Counters: c, SSDReads: c.SSDReads()}
-		if b := bounds.of(r.job); b != nil && res.Complete {
-			reads := b.Reads()
-			res.BoundReads = &reads
-		}
-		if r.prefix != nil {
-			hits := r.prefix.hits(r.machine.Position())
-			res.PrefixHits = &hits
-		}
-		if g, ok := r.policy.Placer.(*placement.GMTReuse); ok {
-			res.Placer = g.Report()
-		}
-		if o.Model != nil {
-			res.addModel(o.Model)
-		}
-		out[i] = res
+// result is what r's machine counted so far.
+func (r *run) result() Result {
+	c := r.machine.Counters()
+	res := Result{Counters: c, SSDReads: c.SSDReads(), positions: r.machine.Position()}
+	if r.prefix != nil {
+		hits := r.prefix.hits(r.machine.Position())
+		res.PrefixHits = &hits
 	}
-	return out
+	if g, ok := r.policy.Placer.(*placement.GMTReuse); ok {
+		res.Placer = g.Report()
+	}
+	return res
+}
+
+// finish adds what does not come from the machine. length is the number of
+// trace positions that a complete run has behind it.
+func (r *Result) finish(j Job, info TraceInfo, b bounds, o Options, length uint64) {
+	r.Trace, r.Policy, r.GPUFrames, r.HostFrames, r.Seed = info, j.Policy.String(), j.GPUFrames, j.HostFrames, j.Seed
+	r.Complete = r.positions == length
+	if bound := b.of(j); bound != nil && r.Complete && bound.Positions() == length {
+		reads := bound.Reads()
+		r.BoundReads = &reads
+	}
+	if o.Model != nil {
+		r.addModel(o.Model)
+	}
 }
 
 // addModel adds the times that a machine like m's would need for the counts.

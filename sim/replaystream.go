@@ -26,13 +26,24 @@ func ReplayStream(ctx context.Context, s *Stream, jobs []Job, o Options) ([]Resu
 			return nil, ErrNeedsWholeTrace
 		}
 	}
-	runs, err := newRuns(jobs, 0, nil, o)
-	if err != nil {
+	if err := tryJobs(jobs); err != nil {
 		return nil, err
 	}
-	p := &pass{stream: s, runs: runs, bounds: newBounds(jobs, o.Bound), o: o}
-	err = p.all(ctx)
-	return finish(runs, p.bounds, p.info, o, p.length(err)), err
+	p := &pass{stream: s, bounds: newBounds(jobs, o.Bound), o: o}
+	for _, j := range jobs {
+		r, err := newRun(j, 0, nil)
+		if err != nil {
+			return nil, err
+		}
+		p.runs = append(p.runs, r)
+	}
+	err := p.all(ctx)
+	results := make([]Result, len(jobs))
+	for i, r := range p.runs {
+		results[i] = r.result()
+		results[i].finish(jobs[i], p.info, p.bounds, o, p.length(err))
+	}
+	return results, err
 }
 
 // pass is one ReplayStream in progress.

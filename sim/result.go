@@ -56,6 +56,8 @@ type Result struct {
 	// Placer is what the placer reports of itself: a placement.ReuseReport
 	// (fits, fallbacks) for gmt-reuse, nil for placers that learn nothing.
 	Placer any `json:"placer,omitempty"`
+
+	positions uint64 // trace positions run
 }
 
 // MissRatio is SSD fetches over accesses: 0 for an empty trace.

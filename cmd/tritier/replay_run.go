@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -123,7 +124,7 @@ func (r *replayer) one(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	streaming := r.stream
+	streaming := r.stream || r.onePass(path)
 	if !streaming && path != "" && path != "-" {
 		if why := streamReason(path, s.Info().Compression); why != "" {
 			r.say("%s: %s", path, why)
@@ -136,6 +137,16 @@ func (r *replayer) one(ctx context.Context, path string) error {
 		err = r.loaded(ctx, s)
 	}
 	return errors.Join(err, s.Close())
+}
+
+// onePass says whether the jobs can run while a trace is being read, at no
+// loss: the sizes are known, nobody needs the future, and the jobs are few
+// enough that none waits for another at the end of each block.
+func (r *replayer) onePass(path string) bool {
+	if path == "" || needsPages(r.pairs) || len(r.policies)*len(r.pairs) > runtime.GOMAXPROCS(0) {
+		return false
+	}
+	return !slices.ContainsFunc(r.policies, func(p namedPolicy) bool { return p.spec.NeedsFuture() })
 }
 
 // loaded reads the whole trace, then runs the jobs over it.

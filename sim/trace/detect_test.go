@@ -9,9 +9,14 @@ import (
 	"testing"
 )
 
-// TestDetect holds near misses: content that looks like a format and is not, or
-// is not beyond doubt. The clear cases are in TestReaders and TestGolden.
-func TestDetect(t *testing.T) {
+// nearMiss is content that looks like a format and is not, or not beyond doubt.
+type nearMiss struct {
+	name, file, in string
+	want           string // format, or "?" and a part of the error
+}
+
+// binaryMisses are near misses of the binary formats.
+func binaryMisses() []nearMiss {
 	noise := make([]byte, 24*1000)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range noise {
@@ -32,11 +37,7 @@ func TestDetect(t *testing.T) {
 			break
 		}
 	}
-	tabs := "1\t2\t3\t4\t1\n9\t2\t3\t4\t0\n"
-	for _, c := range []struct {
-		name, file, in string
-		want           string // format, or "?" and a part of the error
-	}{
+	return []nearMiss{
 		{"noise", "x.oracleGeneral", string(noise), "?no known"},
 		{"zeros", "x.oracleGeneral", string(make([]byte, 2400)), "?no known"},
 		{"oracle, links", "x", string(oracle), "oracleGeneral"},
@@ -51,6 +52,13 @@ func TestDetect(t *testing.T) {
 		{"vscsi, times fall", "x", string(append(le(uint16(0x28), uint16(0x200), uint32(1), uint32(4096), uint32(1),
 			uint64(8), uint64(5e12), uint64(9)), vscsiSample2...)), "?no known"},
 		{"vscsi, mixed versions", "x", string(append(bytes.Clone(vscsiSample1), make([]byte, 32)...)), "?no known"},
+	}
+}
+
+// textMisses are near misses of the text formats.
+func textMisses() []nearMiss {
+	tabs := "1\t2\t3\t4\t1\n9\t2\t3\t4\t0\n"
+	return []nearMiss{
 		{"mqsim or csv", "x", tabs, "?may be mqsim or csv"},
 		{"mqsim, times fall", "x", "9 2 3 4 1\n1 2 3 4 1\n", "?no known"},
 		{"mqsim, type 2", "x", "1 2 3 4 1\n2 2 3 4 2\n", "?no known"},
@@ -72,7 +80,12 @@ func TestDetect(t *testing.T) {
 		{"lackey, only noise", "x", "==1== hello\n", "?no known"},
 		{"prose", "x", "To be, or not to be\nthat is the question\n", "?no known"},
 		{"nvbit behind output", "x", strings.Repeat("app\n", 1000) + "CTX 0x1 - grid_launch_id 0 - CTA 0,0,0 - warp 0 - LDG.E - 0x1\n", "nvbit"},
-	} {
+	}
+}
+
+// TestDetect: the clear cases are in TestReaders and TestGolden.
+func TestDetect(t *testing.T) {
+	for _, c := range slices.Concat(binaryMisses(), textMisses()) {
 		r, err := New(strings.NewReader(c.in), "dir/"+c.file, Options{})
 		if err == nil {
 			if got := r.(Informer).Info().Format; got != c.want {

@@ -74,6 +74,8 @@ func FuzzNative(f *testing.F) {
 // FuzzColumns gets past the checksums of blocks, to the columns' decoder.
 func FuzzColumns(f *testing.F) {
 	f.Add([]byte("\x02\x04\x05\x02\x02\x05\x01\x00\x01\x00\x01\x00\x01\x00"), uint16(3))
+	f.Add([]byte("\x02\x04\x05\x02\x01\x02\x00\x00\x00\x00"), uint16(0)) // a big value that is cut off
+	f.Add([]byte("\x02\x04\x05\x02\x02\xff\x01\x00\x01\x00"), uint16(2)) // too few values
 	f.Fuzz(func(t *testing.T, data []byte, records uint16) {
 		var br blockReader
 		if br.open(blockInfo{records: int(records) + 1, raw: len(data)}, data) != "" {

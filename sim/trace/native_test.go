@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
@@ -204,6 +205,43 @@ func TestNativeErrors(t *testing.T) {
 	_, err = readBytes(t, data[:second+50], Options{}, 4096)
 	if !errors.As(err, &te) || te.Offset != int64(second) || !strings.Contains(te.What, "block 2") {
 		t.Errorf("cut: %v, want block 2 at offset %d", err, second)
+	}
+}
+
+// TestNativeCounts: a footer or an index that is intact and wrong.
+func TestNativeCounts(t *testing.T) {
+	data, recs := manyBlocks(t)
+	body := data[:len(data)-footerSize]
+	ft, err := parseFooter(data[len(data)-footerSize:])
+	if err != nil || ft.records != uint64(len(recs)) || ft.blocks != 2 {
+		t.Fatal(ft, err)
+	}
+	for _, wrong := range []footer{{ft.index, ft.records + 1, ft.blocks}, {ft.index, ft.records, 1}, {ft.index - 1, ft.records, ft.blocks}, {1 << 60, ft.records, ft.blocks}} {
+		bad := wrong.append(bytes.Clone(body))
+		if _, err := readBytes(t, bad, Options{}, 4096); err == io.EOF {
+			t.Errorf("the stream accepts footer %+v", wrong)
+		}
+		n, err := OpenNative(bytes.NewReader(bad), int64(len(bad)), "mem")
+		if err == nil {
+			_, err = readAll(t, n, 4096)
+		}
+		if err == io.EOF {
+			t.Errorf("the seekable reader accepts footer %+v", wrong)
+		}
+	}
+	bad := bytes.Clone(data)
+	index := bad[ft.index : len(bad)-footerSize]
+	index[indexHeader+indexEntry]++ // the second block's offset
+	binary.LittleEndian.PutUint64(index[8:], indexSum(index))
+	if _, err := readBytes(t, bad, Options{}, 4096); err == io.EOF || !strings.Contains(err.Error(), "index is wrong about block 2") {
+		t.Errorf("wrong index: %v", err)
+	}
+	n, err := OpenNative(bytes.NewReader(bad), int64(len(bad)), "mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.SeekRecord(blockRecords + 1); err == nil {
+		t.Error("sought by a wrong index")
 	}
 }
 

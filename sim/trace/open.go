@@ -85,7 +85,7 @@ func openFault(path string, err error) *Error {
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &Error{Path: path, What: "cannot be opened", Err: err}
+	return &Error{Path: path, Offset: -1, What: "cannot be opened", Err: err}
 }
 
 // New reads a trace from r; path is for messages and as a hint to the format.
@@ -116,7 +116,7 @@ const byteOrderMark = "\xef\xbb\xbf"
 
 func assemble(in *input, o *Options) (Reader, *Error) {
 	if what := o.check(); what != "" {
-		return nil, &Error{Path: in.path, What: what}
+		return nil, &Error{Path: in.path, Offset: -1, What: what}
 	}
 	if err := decompress(in); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func assemble(in *input, o *Options) (Reader, *Error) {
 		buf = in.window()
 	}
 	if len(buf) == 0 {
-		return nil, &Error{Path: in.path, Format: o.Format, What: "the file is empty"}
+		return nil, &Error{Path: in.path, Format: o.Format, Offset: -1, What: "the file is empty"}
 	}
 	h := &head{buf: buf, complete: in.last, size: in.size, name: filepath.Base(in.path)}
 	if in.last {
@@ -172,10 +172,10 @@ func choose(h *head, o *Options) (*format, *Error) {
 	}
 	names := slices.Concat(sure, maybe)
 	if len(names) > 0 {
-		return nil, &Error{What: fmt.Sprintf("the content does not decide the format; it may be %s: say which with --format NAME",
+		return nil, &Error{Offset: -1, What: fmt.Sprintf("the content does not decide the format; it may be %s: say which with --format NAME",
 			strings.Join(names, " or "))}
 	}
-	return nil, &Error{What: fmt.Sprintf("no known trace format; if it is one of %s, say which with --format NAME",
+	return nil, &Error{Offset: -1, What: fmt.Sprintf("no known trace format; if it is one of %s, say which with --format NAME",
 		strings.Join(formatNames(), ", "))}
 }
 
