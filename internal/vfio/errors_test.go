@@ -131,6 +131,9 @@ func TestMapErrors(t *testing.T) {
 		if err := d.Unmap(first, 5*4096); err != nil {
 			t.Fatal(err)
 		}
+		if _, err = d.Map(b); !errors.As(err, &m) || m.Need != 8*4096 {
+			t.Errorf("with nothing mapped, 8 pages are too many: %v", err)
+		}
 		for _, bad := range [][]byte{nil, b[:100], b[8 : 4096+8]} {
 			if _, err := d.Map(bad); !is[*vfio.MapError](err) {
 				t.Errorf("%d bytes: %v, want a MapError", len(bad), err)
@@ -146,8 +149,8 @@ func TestMapErrors(t *testing.T) {
 		delete(k.Fail, vfio.ReqMapDMA)
 		delete(k.Fail, vfio.ReqIOASMap)
 		iova, err := d.Map(b[:4096])
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || iova != first {
+			t.Fatalf("failed mappings kept their addresses: the next is %#x, want %#x (%v)", iova, first, err)
 		}
 		// Memory that could not be unmapped must count as mapped still.
 		k.Fail[vfio.ReqUnmapDMA], k.Fail[vfio.ReqIOASUnmap] = unix.EBUSY, unix.EBUSY

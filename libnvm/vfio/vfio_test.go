@@ -146,6 +146,9 @@ func TestMapAndRevoke(t *testing.T) {
 	if err := m.Free(); err != nil {
 		t.Error(err)
 	}
+	if len(tr.iova) != 0 {
+		t.Errorf("%d pieces of freed memory are remembered", len(tr.iova))
+	}
 	var e *libnvm.MapError
 	if _, err := tr.Map(make([]byte, 10)); !errors.As(err, &e) || e.Remedy == "" {
 		t.Errorf("memory that is not aligned: %v", err)

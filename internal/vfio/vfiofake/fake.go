@@ -208,9 +208,6 @@ func (k *Kernel) Close(fd int) error {
 	if f.kind == "container" || f.kind == "iommufd" {
 		clear(k.dma)
 	}
-	if f.kind == "device" || f.kind == "cdev" {
-		k.config[4] &^= 4
-	}
 	return nil
 }
 
