@@ -23,6 +23,7 @@ type Writer struct {
 	at      uint64
 	records uint64
 	pending uint64 // records in cols
+	block   uint64 // records that make a block
 	cols    [columnCount]columnWriter
 	addr    uint64
 	time    uint64
@@ -37,7 +38,7 @@ var errWriterClosed = errors.New("trace: write after Close")
 // NewWriter starts a trace on w. Faults of the header or of w come from the
 // first Write or from Close. The Writer buffers one block and does not close w.
 func NewWriter(w io.Writer, h Header) *Writer {
-	t := &Writer{w: w, pages: h.PageAddressed}
+	t := &Writer{w: w, pages: h.PageAddressed, block: blockRecords}
 	for _, text := range []string{h.Source, h.Generator, h.Order} {
 		if len(text) >= maxText {
 			t.err = fmt.Errorf("trace: a text of %d bytes in the header is longer than the limit of 65,535", len(text))
@@ -78,7 +79,7 @@ func (t *Writer) Write(recs []Record) error {
 			return t.err
 		}
 		t.put(r)
-		if t.pending++; t.pending == blockRecords {
+		if t.pending++; t.pending == t.block {
 			t.flush()
 		}
 	}
