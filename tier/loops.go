@@ -2,7 +2,7 @@ package tier
 
 import "github.com/tritier/tritier/placement"
 
-//go:generate go run ../internal/genloops loops_gen.go
+//go:generate go run ../internal/genloops .
 
 // ahead is how many accesses before its turn a loop touches a page's entry:
 // enough to hide the second-level cache's latency behind a mispredicted branch.
@@ -14,7 +14,7 @@ type batch struct {
 	fetches, overwrites, prefetched uint64
 	idle                            uint64 // prefetches of pages in T1 already
 	evicted                         uint64
-	writebacks                      uint64 // times dirtyBit: the loop adds the bit itself
+	writebacks                      uint64
 	onMiss                          func(pos uint64)
 	warm                            Entry  // entries touched ahead; keeps those loads alive
 	base                            uint64 // trace position of the first access
@@ -22,6 +22,13 @@ type batch struct {
 
 func (m *Machine) begin(accs []Access) batch {
 	return batch{onMiss: m.onMiss, base: m.done}
+}
+
+// add takes over what the loop counted in registers; dirty is in units of
+// dirtyBit, since the loop adds the bit itself.
+func (b *batch) add(fetches, evicted, dirty int, warm Entry) {
+	b.fetches += uint64(fetches)
+	b.evicted, b.writebacks, b.warm = uint64(evicted), uint64(dirty)/uint64(dirtyBit), warm
 }
 
 // miss counts the miss of accs[i] = a and returns its page's new entry.
@@ -58,7 +65,7 @@ func (m *Machine) end(accs []Access, b batch) {
 	m.c.PrefetchReads += b.prefetched
 	m.c.Evictions += b.evicted
 	m.c.Bypasses += b.evicted
-	m.c.Writebacks += b.writebacks / uint64(dirtyBit)
+	m.c.Writebacks += b.writebacks
 	m.now += accesses
 	m.done += uint64(len(accs))
 }
@@ -94,4 +101,19 @@ func (m *Machine) enter(p placement.Page, op Op, e Entry, i int) bool {
 func (m *Machine) leave(accs []Access) {
 	m.c.Accesses = m.now
 	m.done += uint64(len(accs))
+}
+
+// threeTierAny runs accs through all tiers, with an evictor that has no loop
+// of its own.
+func (m *Machine) threeTierAny(accs []Access) {
+	for i, a := range accs {
+		p, op := a.Page(), a.Op()
+		e := m.table[p]
+		if m.enter(p, op, e, i) {
+			m.t1.Hit(p)
+		} else if op != Prefetch || e.State() != ResidentT1 {
+			m.miss(p, op, m.done+uint64(i))
+		}
+	}
+	m.leave(accs)
 }
