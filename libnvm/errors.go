@@ -17,6 +17,10 @@ var (
 	// ErrReset is what outstanding requests of a queue pair end with when the
 	// queue pair or its controller is reset. The command may have been executed.
 	ErrReset = errors.New("libnvm: the queue was reset while the request was outstanding; whether it was executed is not known")
+	// ErrHeadStalled says that the controller has completed every command and
+	// still reports, by SQHD, that it has fetched too few for another to fit.
+	// Reset the queue pair.
+	ErrHeadStalled = errors.New("libnvm: nothing is outstanding, but the controller has not freed the submission queue's entries (SQHD); reset the queue pair")
 	// ErrQuarantineFull says that every command id of a queue pair belongs to a
 	// command that timed out. Reset the queue pair.
 	ErrQuarantineFull = errors.New("libnvm: every command id is quarantined after time-outs; reset the queue pair")

@@ -260,7 +260,7 @@ func TestStalledHead(t *testing.T) {
 			h.post(c, stale, 0)
 		}
 		h.poll(depth - 1)
-		if _, err := h.read(0); !errors.Is(err, ErrQueueFull) {
+		if _, err := h.read(0); !errors.Is(err, ErrHeadStalled) {
 			t.Fatalf("depth %d: an entry was reused that the controller has not fetched: %v", depth, err)
 		}
 		if h.q.tail.count-h.q.sqHead != uint64(depth-1) {

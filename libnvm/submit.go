@@ -50,7 +50,8 @@ func (q *QueuePair) check(r *Request) error {
 }
 
 // Submit writes the commands of r to the queue and rings the doorbell once. It
-// returns ErrQueueFull when nothing of r could be sent. What of a split request
+// returns ErrQueueFull when nothing of r could be sent, or ErrQuarantineFull or
+// ErrHeadStalled when no polling will change that. What of a split request
 // does not fit now is sent by Poll as entries become free.
 func (q *QueuePair) Submit(r *Request) (Ticket, error) {
 	t, err := q.push(r, now())
@@ -113,6 +114,18 @@ func (q *QueuePair) push(r *Request, t int64) (Ticket, error) {
 	return x.ticket, nil
 }
 
+// whyFull tells a queue that polling will empty from one that only a reset will.
+func (q *QueuePair) whyFull() error {
+	switch {
+	case q.outstanding > 0 || len(q.freeRequests) == 0:
+		return ErrQueueFull
+	case q.quarantined == uint32(len(q.slots)):
+		return ErrQuarantineFull
+	default:
+		return ErrHeadStalled
+	}
+}
+
 // takeRequest gives out an entry of the request table, if a command can be sent.
 func (q *QueuePair) takeRequest(tag uint64, timeout time.Duration, t int64) (int32, error) {
 	if q.broken != nil {
@@ -120,10 +133,7 @@ func (q *QueuePair) takeRequest(tag uint64, timeout time.Duration, t int64) (int
 	}
 	if len(q.freeRequests) == 0 || q.unsent != noRequest || !q.room() {
 		q.stats.Full++
-		if q.quarantined == uint32(len(q.slots)) {
-			return 0, ErrQuarantineFull
-		}
-		return 0, ErrQueueFull
+		return 0, q.whyFull()
 	}
 	i := q.freeRequests[len(q.freeRequests)-1]
 	q.freeRequests = q.freeRequests[:len(q.freeRequests)-1]

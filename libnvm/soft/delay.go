@@ -61,7 +61,7 @@ func (h *timers) remove(drop func(*command) bool) {
 }
 
 // holdLimit is how long a held completion waits for its turn at most.
-const holdLimit = 50 * time.Millisecond
+const holdLimit = 5 * time.Millisecond
 
 // finish ends a command: its result is fixed, its completion may have to wait.
 func (t *thread) finish(c *command) {

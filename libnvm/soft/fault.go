@@ -36,7 +36,7 @@ type Fault struct {
 	Gate       <-chan struct{} // post it only once the channel is closed; nil does not wait
 	Drop       bool            // execute, but never post the completion
 	Duplicates int             // post the completion so many more times
-	Hold       int             // post it only after so many later completions of the same queue, or 50 ms
+	Hold       int             // post it only after so many later completions of the same queue, or 5 ms
 	Torn       bool            // write the completion dword by dword, pausing in between, dword 3 last
 	StaleHead  bool            // report the SQ head of the queue's previous completion
 	Corrupt    bool            // flip a bit of the data that a read returns: silent corruption
