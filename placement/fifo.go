@@ -59,3 +59,12 @@ func (f *FIFO) Remove(p Page) {
 	f.nodes.unlink(uint32(p) + 1)
 	f.n--
 }
+
+// Oldest is Victim for a tier that is not empty and has no pins: small enough
+// that the compiler inlines it into the simulator's loop.
+func (f *FIFO) Oldest() Page {
+	i := f.nodes[0].prev
+	f.nodes.unlink(i)
+	f.n--
+	return Page(i - 1)
+}

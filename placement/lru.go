@@ -62,3 +62,12 @@ func (l *LRU) Remove(p Page) {
 	l.nodes.unlink(uint32(p) + 1)
 	l.n--
 }
+
+// Oldest is Victim for a tier that is not empty and has no pins: small enough
+// that the compiler inlines it into the simulator's loop.
+func (l *LRU) Oldest() Page {
+	i := l.nodes[0].prev
+	l.nodes.unlink(i)
+	l.n--
+	return Page(i - 1)
+}

@@ -1,6 +1,9 @@
 package sim
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // prefixCounter counts prefix hits: the accesses of each request before its
 // first one that needed the SSD. It is told of misses only, in order.
@@ -16,8 +19,9 @@ func newPrefixCounter(starts []uint64) *prefixCounter { return &prefixCounter{st
 // add appends the starts of further requests, for a stream.
 func (c *prefixCounter) add(starts []uint64) { c.starts = append(c.starts, starts...) }
 
-// miss notes that the access at trace position pos needed the SSD.
-func (c *prefixCounter) miss(pos uint64) {
+// miss notes that the access at trace position pos needed the SSD, and returns
+// the position from which further misses matter: the next request's.
+func (c *prefixCounter) miss(pos uint64) uint64 {
 	if c.next < len(c.starts) && pos >= c.starts[c.next] {
 		c.advance(pos)
 	}
@@ -25,6 +29,18 @@ func (c *prefixCounter) miss(pos uint64) {
 		c.missed = true
 		c.closed += pos - c.start()
 	}
+	return c.watch()
+}
+
+// watch is the position from which a miss matters.
+func (c *prefixCounter) watch() uint64 {
+	switch {
+	case !c.missed:
+		return c.start()
+	case c.next < len(c.starts):
+		return c.starts[c.next]
+	}
+	return math.MaxUint64 // until more starts are known
 }
 
 // advance closes the current request and all before the one that holds pos.

@@ -150,7 +150,7 @@ func buildRun(j Job, pages int, t *Trace) (*run, error) {
 	r := &run{job: j, policy: p, machine: m}
 	if t != nil && len(t.Requests) > 0 {
 		r.prefix = newPrefixCounter(t.Requests)
-		m.OnMiss(r.prefix.miss)
+		m.OnMiss(r.prefix.watch(), r.prefix.miss)
 	}
 	return r, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 )
 
 // ErrNeedsWholeTrace means that a policy looks into the future (belady), so
@@ -154,9 +153,9 @@ func (r *run) runBlock(b *Block) error {
 	if len(b.Requests) > 0 {
 		if r.prefix == nil {
 			r.prefix = newPrefixCounter(nil)
-			r.machine.OnMiss(r.prefix.miss)
 		}
-		r.prefix.add(slices.Clone(b.Requests))
+		r.prefix.add(b.Requests)
+		r.machine.OnMiss(r.prefix.watch(), r.prefix.miss)
 	}
 	r.machine.Run(b.Accesses)
 	return nil

@@ -15,13 +15,14 @@ type batch struct {
 	idle                            uint64 // prefetches of pages in T1 already
 	evicted                         uint64
 	writebacks                      uint64
-	onMiss                          func(pos uint64)
+	onMiss                          func(pos uint64) uint64
+	watch                           uint64 // trace position from which a miss is told
 	warm                            Entry  // entries touched ahead; keeps those loads alive
 	base                            uint64 // trace position of the first access
 }
 
 func (m *Machine) begin(accs []Access) batch {
-	return batch{onMiss: m.onMiss, base: m.done}
+	return batch{onMiss: m.onMiss, watch: m.watch, base: m.done}
 }
 
 // add takes over what the loop counted in registers; dirty is in units of
@@ -31,26 +32,25 @@ func (b *batch) add(fetches, evicted, dirty int, warm Entry) {
 	b.evicted, b.writebacks, b.warm = uint64(evicted), uint64(dirty)/uint64(dirtyBit), warm
 }
 
-// miss counts the miss of accs[i] = a and returns its page's new entry.
-func (b *batch) miss(a Access, i int) Entry {
-	e := Entry(ResidentT1)
-	switch a.Op() {
-	case Read:
-		b.fetches++
+// miss counts a miss that is not a plain read and returns its page's entry.
+func (b *batch) miss(op Op) Entry {
+	switch op {
 	case Write:
 		b.fetches++
-		e |= dirtyBit
 	case Overwrite:
 		b.overwrites++
-		e |= dirtyBit
-	case Prefetch:
+	default:
 		b.prefetched++
-		return e
+		return Entry(ResidentT1)
 	}
-	if b.onMiss != nil {
-		b.onMiss(b.base + uint64(i))
+	return Entry(ResidentT1) | dirtyBit
+}
+
+// note tells of the miss at accs[i], and when the next one matters.
+func (b *batch) note(op Op, i int) {
+	if op != Prefetch {
+		b.watch = b.onMiss(b.base + uint64(i))
 	}
-	return e
 }
 
 // end adds b to the machine's counters. Without a host tier every victim
@@ -67,6 +67,7 @@ func (m *Machine) end(accs []Access, b batch) {
 	m.c.Bypasses += b.evicted
 	m.c.Writebacks += b.writebacks
 	m.now += accesses
+	m.watch = b.watch
 	m.done += uint64(len(accs))
 }
 

@@ -3,6 +3,7 @@ package tier
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/tritier/tritier/placement"
 )
@@ -40,7 +41,8 @@ type Machine struct {
 	done   uint64 // trace positions run so far: accesses and prefetches
 	c      Counters
 	run    func(m *Machine, accs []Access)
-	onMiss func(pos uint64)
+	onMiss func(pos uint64) uint64
+	watch  uint64 // trace position from which onMiss is told
 }
 
 // New makes a machine with every page Absent.
@@ -48,7 +50,7 @@ func New(c Config) (*Machine, error) {
 	if c.T1 == nil || c.Placer == nil {
 		return nil, errors.New("tier: a machine needs an evictor for T1 and a placer")
 	}
-	m := &Machine{t1: c.T1, t2: c.T2, placer: c.Placer, keep: c.KeepT2Copy, future: c.Future, pins: c.Pins}
+	m := &Machine{t1: c.T1, t2: c.T2, placer: c.Placer, watch: math.MaxUint64, keep: c.KeepT2Copy, future: c.Future, pins: c.Pins}
 	m.obs, _ = c.Placer.(placement.Observer)
 	if p, ok := c.Placer.(placement.Steady); ok && m.obs == nil {
 		m.steady, m.always = true, p.Always()
@@ -95,9 +97,10 @@ func extend(s []Entry, n int) []Entry {
 	return grown
 }
 
-// OnMiss has f called with the position in the trace of every access that
-// finds its page in neither T1 nor T2, in order. nil turns it off.
-func (m *Machine) OnMiss(f func(pos uint64)) { m.onMiss = f }
+// OnMiss has f called with the trace position of the first access at or after
+// from that finds its page in neither T1 nor T2. f returns the position from
+// which it wants to hear of the next one.
+func (m *Machine) OnMiss(from uint64, f func(pos uint64) uint64) { m.onMiss, m.watch = f, from }
 
 // Run performs accs in order. Every page must be below the count given to New
 // or Grow. An access that finds every frame pinned counts as an error and
@@ -170,8 +173,8 @@ func (m *Machine) count(from Entry, op Op, pos uint64) {
 	default:
 		m.c.T3Fetches++
 	}
-	if m.onMiss != nil && op != Prefetch {
-		m.onMiss(pos)
+	if pos >= m.watch && op != Prefetch {
+		m.watch = m.onMiss(pos)
 	}
 }
 

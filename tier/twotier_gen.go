@@ -98,18 +98,21 @@ func (m *Machine) twoTierLRU(accs []Access) {
 		if free > 0 {
 			free--
 		} else {
-			v := t1.Victim(p, nil)
+			v := t1.Oldest()
 			evicted++
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -140,18 +143,21 @@ func (m *Machine) twoTierFIFO(accs []Access) {
 		if free > 0 {
 			free--
 		} else {
-			v := t1.Victim(p, nil)
+			v := t1.Oldest()
 			evicted++
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -187,13 +193,16 @@ func (m *Machine) twoTierClock(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -229,13 +238,16 @@ func (m *Machine) twoTierSieve(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -271,13 +283,16 @@ func (m *Machine) twoTierLFU(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -313,13 +328,16 @@ func (m *Machine) twoTierRandom(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -355,13 +373,16 @@ func (m *Machine) twoTierS3FIFO(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -397,13 +418,16 @@ func (m *Machine) twoTierARC(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -439,13 +463,16 @@ func (m *Machine) twoTierTwoQ(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -481,13 +508,16 @@ func (m *Machine) twoTierLIRS(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -523,13 +553,16 @@ func (m *Machine) twoTierWTinyLFU(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
@@ -566,13 +599,16 @@ func (m *Machine) twoTierBelady(accs []Access) {
 			dirty += int(table[v] & dirtyBit)
 			table[v] = Entry(Absent)
 		}
-		if e = Entry(ResidentT1); a.Op() == Read && b.onMiss == nil {
+		if e = Entry(ResidentT1); a.Op() == Read {
 			fetches++
 		} else {
-			e = b.miss(a, i)
+			e = b.miss(a.Op())
 		}
 		table[p] = e
 		t1.Insert(p)
+		if b.base+uint64(i) >= b.watch {
+			b.note(a.Op(), i)
+		}
 	}
 	m.free1 = free
 	b.add(fetches, evicted, dirty, warm)
