@@ -10,6 +10,6 @@
 // gives (0 is what a crashed PID 1 gives, 1 what a usage error gives); the line "DONE 0" was seen; every test that the binary lists was
 // reported; none was skipped without leave; and at least the expected number of tests and subtests passed.
 //
-// The kernel and QEMU come from Debian by .ci/qemu-setup. Without them Test skips, except with REQUIRE=qemu in the environment, where it
+// The kernel and QEMU come from Debian by .ci/qemu-setup; .ci/qemu-iommufd makes a kernel with the parts of VFIO that Debian's lack. Without them Test skips, except with REQUIRE=qemu in the environment, where it
 // fails.
 package qemu

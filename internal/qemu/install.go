@@ -12,7 +12,7 @@ import (
 
 // Modules are the kernel modules a guest loads, each after what it needs. A kernel that has one of them built in, or merged into another,
 // comes without its file, and the guest skips it.
-var Modules = []string{"irqbypass", "vfio", "vfio_virqfd", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"}
+var Modules = []string{"irqbypass", "iommufd", "vfio", "vfio_virqfd", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"}
 
 // Install is what a boot needs from the machine.
 type Install struct {

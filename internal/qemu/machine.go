@@ -36,7 +36,8 @@ func (c *Config) arguments(in Install, dir string) []string {
 	}
 	// tsc=reliable and no_timer_check save a second of calibration under TCG; panic=-1 with -no-reboot turns a kernel panic into an exit.
 	app := []string{"console=ttyS0", "quiet", "loglevel=4", "panic=-1", "mitigations=off", "tsc=reliable", "no_timer_check", "out=ttyS1"}
-	a := []string{"-M", "q35,kernel-irqchip=split", "-accel", "tcg,thread=multi", "-cpu", "max"}
+	// Without cx16, since CMPXCHG16B as QEMU 7.2 emulates it corrupts the allocator of newer kernels, which then fail to boot.
+	a := []string{"-M", "q35,kernel-irqchip=split", "-accel", "tcg,thread=multi", "-cpu", "max,-cx16"}
 	a = append(a, "-smp", "2", "-m", fmt.Sprintf("%dM", mem), "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "file:"+dir+"/console.txt",
 		"-serial", "unix:"+dir+"/ctl,server=on,wait=on",

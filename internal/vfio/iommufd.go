@@ -71,8 +71,8 @@ func (s *ioas) attach(device int, addr, group string) error {
 	switch _, err := s.sys.Ioctl(device, ReqBindIOMMUFD, bytesOf(&b)); {
 	case errors.Is(err, unix.EPERM):
 		return &InterruptRemappingError{group, err}
-	case errors.Is(err, unix.EBUSY):
-		// Either another process has a function of the group, or a driver of the kernel has.
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EINVAL):
+		// Another process has the function open (which gives EINVAL) or another one of the group, or a driver of the kernel has.
 		if o := others(s.sys, group); len(o) > 0 {
 			return &GroupNotViableError{group, o}
 		}

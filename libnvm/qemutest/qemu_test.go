@@ -4,6 +4,8 @@ package qemutest
 
 import (
 	"maps"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +64,35 @@ var disks = map[string]int64{"main.img": 64 << 20, "bad.img": 64 << 20, "hot.img
 // TestVFIO drives QEMU's controller through VFIO behind an emulated IOMMU.
 func TestVFIO(t *testing.T) {
 	qemu.Test(t, machine("vfio", "^Test(Bind|Drive|VFIO)", true, 64))
+}
+
+// TestIOMMUFD does the same through the newer interface of VFIO.
+func TestIOMMUFD(t *testing.T) {
+	ownKernel(t)
+	qemu.Test(t, machine("iommufd", "^Test(Bind|Drive|VFIO)", true, 64))
+}
+
+// TestNoIOMMU drives it through VFIO's no-IOMMU mode, with physical addresses.
+func TestNoIOMMU(t *testing.T) {
+	ownKernel(t)
+	c := machine("noiommu", "^Test(Drive|RawStale|RawLarge)", false, 59)
+	c.Modules = true
+	c.Params["vfio.enable_unsafe_noiommu_mode"] = "1"
+	qemu.Test(t, c)
+}
+
+// ownKernel skips a test that needs parts of VFIO which Debian's kernels lack, and which .ci/qemu-iommufd builds for the guest. With
+// REQUIRE=iommufd a skip is a failure.
+func ownKernel(t *testing.T) {
+	t.Helper()
+	in, err := qemu.Find()
+	if err == nil && slices.ContainsFunc(in.Modules, func(m string) bool { return filepath.Base(m) == "iommufd.ko" }) {
+		return
+	}
+	if qemu.Required("iommufd") {
+		t.Fatal("the guest's kernel has no iommufd: run .ci/qemu-iommufd", err)
+	}
+	t.Skip("the guest's kernel has no iommufd and no no-IOMMU mode: see .ci/qemu-iommufd")
 }
 
 // TestRaw drives QEMU's controller through sysfs with physical addresses.

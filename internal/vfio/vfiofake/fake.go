@@ -176,7 +176,7 @@ func (k *Kernel) Open(p string) (int, error) {
 	case p == "/dev/iommu":
 		return k.add(&file{kind: "iommufd"}), nil
 	case strings.HasPrefix(p, "/dev/vfio/devices/"):
-		return k.exclusive("cdev")
+		return k.add(&file{kind: "cdev"}), nil // only binding it is exclusive
 	case strings.HasPrefix(p, "/dev/vfio/"):
 		return k.exclusive("group")
 	}
@@ -186,7 +186,7 @@ func (k *Kernel) Open(p string) (int, error) {
 // exclusive opens what only one may have; a register mapping of an earlier opening counts as open.
 func (k *Kernel) exclusive(kind string) (int, error) {
 	for _, f := range k.files {
-		if f.kind == "group" || f.kind == "cdev" || f.kind == "device" {
+		if f.kind == "group" || f.bound || f.kind == "device" {
 			return -1, unix.EBUSY
 		}
 	}

@@ -235,6 +235,14 @@ func (k *Kernel) device(f *file, request uint32, arg []byte) (int, error) {
 		if c := k.files[int(int32(ne.Uint32(arg[8:])))]; f.kind != "cdev" || f.bound || c == nil || c.kind != "iommufd" {
 			return -1, unix.EINVAL
 		}
+		for _, o := range k.files {
+			if o.bound || k.mapped > 0 {
+				return -1, unix.EINVAL
+			}
+			if o.kind == "group" {
+				return -1, unix.EBUSY
+			}
+		}
 		f.bound = true
 		return 0, nil
 	case vfio.ReqAttachIOAS:

@@ -1,5 +1,5 @@
 // Package guest holds the NVMe tests that run inside a QEMU guest, as its PID 1; package qemutest boots them. The kernel command line says
-// in which mode: "vfio", with an emulated IOMMU, or "raw", without.
+// in which mode: "vfio" or "iommufd", with an emulated IOMMU, or "raw" or "noiommu", without.
 package guest
 
 import (
@@ -72,10 +72,15 @@ func transport(t testing.TB, serial string) libnvm.Transport {
 	var err error
 	switch mode := guest.Param("mode"); mode {
 	case "vfio":
-		tr, err = vfio.Open(addressOf(t, serial), vfio.Options{Bind: true, Force: true})
+		tr, err = vfio.Open(addressOf(t, serial), vfio.Options{Bind: true, Force: true, Interface: vfio.Group})
+	case "iommufd":
+		tr, err = vfio.Open(addressOf(t, serial), vfio.Options{Bind: true, Force: true, Interface: vfio.IOMMUFD})
 	case "raw":
 		reserve()
 		tr, err = raw.Open(addressOf(t, serial), raw.Options{AllowUnsafe: true, Bind: true, Force: true})
+	case "noiommu":
+		reserve()
+		tr, err = raw.OpenNoIOMMU(addressOf(t, serial), raw.Options{AllowUnsafe: true, Bind: true, Force: true})
 	default:
 		t.Fatalf("mode %q", mode)
 	}
