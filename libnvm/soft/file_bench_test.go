@@ -77,7 +77,7 @@ func BenchmarkFileRandRead(b *testing.B) {
 		if n > 0 {
 			send(slots[:n]...)
 			idle = 0
-		} else if idle++; idle > 200 {
+		} else if idle++; idle > 2000 {
 			time.Sleep(5 * time.Microsecond) // leave the processor to whoever serves the device
 		}
 	}

@@ -13,13 +13,16 @@ import (
 const uringEntries = 256
 
 // After reapSpins calls of Reap that find nothing the next one sleeps in the
-// kernel until a completion is there, for reapWait at most: a service thread
-// that only polls takes the processor away from what serves the device, and
-// on a busy machine from everyone. A command that arrives meanwhile waits no
-// longer than that.
+// kernel until a completion is there, for a bounded time: a service thread that
+// only polls takes the processor away from what serves the device, and on a
+// busy machine from everyone. A command that arrives meanwhile is seen that
+// much later, so with few operations in flight, where latency counts, the time
+// is short; with many, fewer timers are worth more.
 const (
-	reapSpins = 16
-	reapWait  = 10 * time.Microsecond
+	reapSpins    = 16
+	reapWait     = 10 * time.Microsecond
+	reapWaitMany = 50 * time.Microsecond
+	reapMany     = 8
 )
 
 // closeTimeout bounds how long Close waits for operations in flight.
@@ -148,6 +151,9 @@ func (c *uringChannel) Reap(done []*Op) []*Op {
 		wait := time.Duration(0)
 		if c.empty >= reapSpins && len(c.finished) == 0 {
 			wait = reapWait
+			if c.ring.InFlight() >= reapMany {
+				wait = reapWaitMany
+			}
 		}
 		if c.reap(wait) > 0 {
 			c.empty = 0
