@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -205,6 +206,10 @@ func fakeQEMU(how string) {
 	if how == "crash" {
 		code = 0
 	}
+	if how == "segfault" {
+		// Go's runtime catches signals to itself; a shell dies of them.
+		syscall.Exec("/bin/sh", []string{"sh", "-c", "kill -SEGV $$"}, nil)
+	}
 	os.Exit(code)
 }
 
@@ -220,6 +225,7 @@ func TestRunTalksToQEMU(t *testing.T) {
 		results int
 	}{
 		{"good", 33, "", 1}, {"crash", 0, "", 1}, {"usage", 1, "unknown option", 0}, {"hang", -1, "stopped after 1s", 0},
+		{"segfault", -1, "QEMU crashed", 1},
 	} {
 		t.Run(x.how, func(t *testing.T) {
 			t.Setenv("FAKE_QEMU", x.how)
