@@ -11,8 +11,9 @@ import (
 var ErrNeedsWholeTrace = errors.New("sim: belady needs the whole trace in memory: leave it out, or do not stream")
 
 // streamBlock is how many accesses every job runs before the stream moves on:
-// large enough that a job's tables stay in the cache over most of it.
-const streamBlock = 1 << 18
+// large enough that a job's tables stay in the cache over most of it, small
+// enough that reading and running overlap on short traces too.
+const streamBlock = 1 << 16
 
 // ReplayStream runs jobs over a trace of any length in one pass. Memory
 // depends on the distinct pages and frames, not on the trace's length. While
