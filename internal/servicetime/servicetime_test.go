@@ -209,6 +209,19 @@ func TestQueueKeepsEstimate(t *testing.T) {
 	}
 }
 
+// TestQueueKeepsConcurrency: however many arrive at once, only as many are in
+// service as the model allows.
+func TestQueueKeepsConcurrency(t *testing.T) {
+	q := simple().NewQueue(1) // reads: 100 us, 50 at once, 1 M IOPS
+	var last uint64
+	for range 1000 {
+		last = max(last, q.Submit(0, OpRead, 512))
+	}
+	if want := uint64(1000 / 50 * 100000); last != want {
+		t.Errorf("1000 reads at once end after %d ns, want %d", last, want)
+	}
+}
+
 func TestQueueIsDeterministic(t *testing.T) {
 	m := load(t, "4x980pro")
 	a, b, other := m.NewQueue(7), m.NewQueue(7), m.NewQueue(8)

@@ -368,6 +368,24 @@ func TestFileOpSteps(t *testing.T) {
 	}
 }
 
+// TestAdvance cuts segments at any place: the bytes that are left are the right ones.
+func TestAdvance(t *testing.T) {
+	data := make([]byte, 100)
+	for i := range data {
+		data[i] = byte(i)
+	}
+	for n := range len(data) + 1 {
+		rest := advance([]unix.Iovec{segmentOf(data[:40]), segmentOf(data[40:45]), segmentOf(data[45:])}, uint64(n))
+		var got []byte
+		for i := range rest {
+			got = append(got, segmentBytes(&rest[i])...)
+		}
+		if !bytes.Equal(got, data[n:]) {
+			t.Fatalf("after %d bytes: %d left, first %v; want %d", n, len(got), got[:min(3, len(got))], len(data)-n)
+		}
+	}
+}
+
 // TestPunchedHole: discarded space is given back and reads as zeroes.
 func TestPunchedHole(t *testing.T) {
 	eachMode(t, 1<<20, func(t *testing.T, b *File, ch Channel) {
