@@ -81,17 +81,18 @@ func TestPRP(t *testing.T) {
 		}
 		off := rapid.IntRange(0, 2048).Draw(t, "offset") * 4
 		n := int(blocks) * size
+		start := rapid.Uint64Range(0, 1<<40-blocks).Draw(t, "LBA")
 		m, err := h.f.Alloc(off + n + PageSize)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.f.memory = append(h.f.memory[:len(h.f.memory)-1:len(h.f.memory)-1], m)
-		if _, err := h.q.Submit(&Request{Op: OpRead, NS: h.ns, LBA: 7, Blocks: blocks, Mem: m, Offset: off}); err != nil {
+		if _, err := h.q.Submit(&Request{Op: OpRead, NS: h.ns, LBA: start, Blocks: blocks, Mem: m, Offset: off}); err != nil {
 			t.Fatal(err)
 		}
 		stamp := byte(1)
 		var want []byte
-		lba := uint64(7)
+		lba := start
 		for left := n; left > 0; {
 			if h.fetched == h.q.sqRung {
 				t.Fatalf("%d bytes were never asked for", left)
@@ -99,7 +100,7 @@ func TestPRP(t *testing.T) {
 			c := h.fetch()
 			k := int(c.CDW12+1) * size
 			if k > h.c.maxTransfer || k > left || uint64(c.CDW10)|uint64(c.CDW11)<<32 != lba {
-				t.Fatalf("a command of %d bytes at LBA %d, %d left, limit %d", k, c.CDW10, left, h.c.maxTransfer)
+				t.Fatalf("a command of %d bytes at LBA %d, want %d; %d left, limit %d", k, uint64(c.CDW10)|uint64(c.CDW11)<<32, lba, left, h.c.maxTransfer)
 			}
 			pieces, wrong := walkPRP(h.f, &c, k)
 			if wrong != "" {

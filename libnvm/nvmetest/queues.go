@@ -45,14 +45,15 @@ func testStatuses(e *env) {
 	// The driver refuses by itself what it can see.
 	var re *libnvm.RequestError
 	for name, r := range map[string]libnvm.Request{
-		"past the end":  {Op: libnvm.OpRead, NS: e.ns, LBA: e.ns.Blocks, Blocks: 1, Mem: m},
-		"wraps":         {Op: libnvm.OpRead, NS: e.ns, LBA: 1, Blocks: 1<<64 - 1, Mem: m},
-		"no blocks":     {Op: libnvm.OpRead, NS: e.ns, Mem: m},
-		"no memory":     {Op: libnvm.OpRead, NS: e.ns, Blocks: 1},
-		"odd offset":    {Op: libnvm.OpRead, NS: e.ns, Blocks: 1, Mem: m, Offset: 2},
-		"memory small":  {Op: libnvm.OpRead, NS: e.ns, Blocks: 1, Mem: m, Offset: m.Len() - 4},
-		"no namespace":  {Op: libnvm.OpRead, Blocks: 1, Mem: m},
-		"behind memory": {Op: libnvm.OpRead, NS: e.ns, Blocks: 1, Mem: m, Offset: m.Len() + 4096},
+		"past the end":   {Op: libnvm.OpRead, NS: e.ns, LBA: e.ns.Blocks, Blocks: 1, Mem: m},
+		"wraps":          {Op: libnvm.OpRead, NS: e.ns, LBA: 1, Blocks: 1<<64 - 1, Mem: m},
+		"wraps, no data": {Op: libnvm.OpWriteZeroes, NS: e.ns, LBA: 1, Blocks: 1<<64 - 1},
+		"no blocks":      {Op: libnvm.OpRead, NS: e.ns, Mem: m},
+		"no memory":      {Op: libnvm.OpRead, NS: e.ns, Blocks: 1},
+		"odd offset":     {Op: libnvm.OpRead, NS: e.ns, Blocks: 1, Mem: m, Offset: 2},
+		"memory small":   {Op: libnvm.OpRead, NS: e.ns, Blocks: 1, Mem: m, Offset: m.Len() - 4},
+		"no namespace":   {Op: libnvm.OpRead, Blocks: 1, Mem: m},
+		"behind memory":  {Op: libnvm.OpRead, NS: e.ns, Blocks: 1, Mem: m, Offset: m.Len() + 4096},
 	} {
 		if err := q.Do(&r); !errors.As(err, &re) {
 			e.Errorf("%s: %v", name, err)
@@ -105,13 +106,13 @@ func testFull(e *env) {
 func testWrap(e *env) {
 	for _, depth := range []int{2, 3, 4, 7} {
 		q := e.queue(depth)
-		for i := range 60 {
+		for i := range 61 { // an odd number: the last position is not the first
 			data := e.pattern(e.ns.BlockSize)
 			lba := uint64(i % 11)
 			e.write(q, lba, data, 0)
 			e.expect(q, lba, data, 0)
 		}
-		if st := q.Stats(); st.CQEs != 120 || st.Duplicate+st.UnknownCID+st.BadSQHD+st.Late != 0 {
+		if st := q.Stats(); st.CQEs != 122 || st.Duplicate+st.UnknownCID+st.BadSQHD+st.Late != 0 {
 			e.Errorf("depth %d: %+v", depth, st)
 		}
 		e.must(q.Close())
