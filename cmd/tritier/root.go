@@ -18,7 +18,7 @@ would do with a program's memory accesses.`,
 	root.SilenceUsage = true  // an error is one line; --help is a request away
 	root.SilenceErrors = true // main writes it
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newReplayCommand(), newTraceCommand())
+	root.AddCommand(newReplayCommand(), newTraceCommand(), newNVMeCommand())
 	return root
 }
 
