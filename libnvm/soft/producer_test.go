@@ -148,7 +148,7 @@ func TestDoorbellChecks(t *testing.T) {
 	until("a backward move", func(st soft.Stats) bool { return st.DoorbellBackward == 1 })
 	l.CQDoorbell.Ring(7)
 	until("the rest", func(st soft.Stats) bool { return st.Commands >= before+15 }) // and the event
-	l.CQDoorbell.Ring(2) // past what was posted
+	l.CQDoorbell.Ring(2)                                                            // past what was posted
 	out := make([]libnvm.Event, 4)
 	var n int
 	for end := time.Now().Add(5 * time.Second); n == 0 && time.Now().Before(end); {
