@@ -139,6 +139,9 @@ func (r *benchReport) jsonRow(x *row) map[string]any {
 	if r.b.f.verify {
 		m["verified_bytes"], m["verified"] = x.verified, x.mismatch == nil
 	}
+	if x.mismatch != nil {
+		m["first_mismatch"] = x.mismatch.Error()
+	}
 	prefix := r.prefix()
 	if prefix != "" {
 		prefix += "_"

@@ -114,8 +114,7 @@ func (w *worker) close() error {
 // drive runs the workers to their end. The first error stops the others.
 func (b *bench) drive(ctx context.Context, ws []*worker) (*runResult, error) {
 	clock := time.Now()
-	s := &schedule{warm: int64(b.warmup)}
-	s.end = s.warm + int64(b.length)
+	s := &schedule{warm: int64(b.warmup), length: int64(b.length)}
 	if b.ios > 0 {
 		s.ios = (b.ios + uint64(len(ws)) - 1) / uint64(len(ws))
 	}

@@ -23,12 +23,12 @@ const (
 	shortSleep = 5 * time.Microsecond
 )
 
-// schedule is what the workers of one run have in common. Times are those of
-// the worker's clock.
+// schedule is what the workers of one run have in common.
 type schedule struct {
-	warm, end int64
-	ios       uint64      // of each worker, 0 for no bound
-	stop      atomic.Bool // Ctrl-C, or another worker failed
+	warm   int64       // on the workers' clock: measuring begins
+	length int64       // ns; each worker measures so long, from when it really begins
+	ios    uint64      // of each worker, 0 for no bound
+	stop   atomic.Bool // Ctrl-C, or another worker failed
 }
 
 // inFlight is one I/O buffer and the I/O that uses it.
@@ -98,7 +98,6 @@ func (w *worker) run(s *schedule) error {
 		n := w.q.Poll(w.done)
 		if n > 0 || idle&63 == 0 {
 			w.now = int64(time.Since(w.clock))
-			w.advance(s)
 		}
 		if n > 0 {
 			idle = 0
@@ -109,6 +108,8 @@ func (w *worker) run(s *schedule) error {
 			idle++
 			rest(idle)
 		}
+		// After the completions: those of the warm-up must not count.
+		w.advance(s)
 		if len(w.free) >= w.batch || idle >= holdPolls && len(w.free) > 0 {
 			if err := w.submit(); err != nil {
 				return err
@@ -138,7 +139,7 @@ func (w *worker) advance(s *schedule) {
 		w.from = w.snapshot()
 		return
 	}
-	if !stop && w.now < s.end && (s.ios == 0 || w.result.ios < s.ios) {
+	if !stop && (!w.measuring || w.now-w.from.at < s.length && (s.ios == 0 || w.result.ios < s.ios)) {
 		return
 	}
 	w.finished = true
@@ -213,100 +214,3 @@ func (w *worker) request(i int) libnvm.Request {
 }
 
 func (w *worker) buffer(i int) []byte { return w.mem.Bytes()[i*w.cell.size:][:w.cell.size] }
-
-// complete takes I/Os over that have ended.
-func (w *worker) complete(done []libnvm.Completion) error {
-	for _, d := range done {
-		i := int(d.Tag)
-		s := &w.slots[i]
-		if d.Err != nil {
-			if err := w.failed(d.Err); err != nil {
-				return err
-			}
-			var late *libnvm.TimeoutError
-			if !errors.As(d.Err, &late) { // else the buffer is the controller's until a reset
-				w.free = append(w.free, i)
-			}
-			continue
-		}
-		if w.measuring {
-			w.result.ios++
-			w.result.latency.add(w.now - s.at)
-		}
-		if !s.write && w.verify {
-			w.check(i)
-		}
-		w.free = append(w.free, i)
-	}
-	if len(w.free)+w.q.Outstanding() == 0 || w.q.Quarantined() > 0 && w.q.Quarantined() >= w.cell.depth/2 {
-		return w.reset()
-	}
-	return nil
-}
-
-// check compares what a read brought. The first difference is kept.
-func (w *worker) check(i int) {
-	w.result.verified += uint64(w.cell.size)
-	m := verify(w.buffer(i), w.key, w.slots[i].lba*uint64(w.ns.BlockSize))
-	if m != nil && w.result.mismatch == nil {
-		m.Drive, m.LBA = w.d.URI.String(), m.Offset/uint64(w.ns.BlockSize)
-		w.result.mismatch = m
-	}
-}
-
-// failed counts an error that an injected fault can explain, and returns any other.
-func (w *worker) failed(err error) error {
-	kind := ""
-	var se *libnvm.StatusError
-	var te *libnvm.TimeoutError
-	switch {
-	case errors.As(err, &se):
-		kind = se.Status.String()
-	case errors.As(err, &te):
-		kind = "timed out"
-	case errors.Is(err, libnvm.ErrReset):
-		return nil // part of a reset that is counted
-	}
-	if !w.tolerate || kind == "" {
-		return fmt.Errorf("%s: %w", w.d.URI, err)
-	}
-	w.result.errors[kind]++
-	return nil
-}
-
-// reset makes the queue anew when buffers are lost to commands that timed out.
-func (w *worker) reset() error {
-	if err := w.q.Reset(); err != nil {
-		return fmt.Errorf("%s: %w", w.d.URI, err)
-	}
-	for w.q.Poll(w.done) > 0 {
-		// What was in flight ended with the reset.
-	}
-	w.result.resets++
-	w.free = w.free[:0]
-	for i := range w.slots {
-		w.free = append(w.free, i)
-	}
-	return nil
-}
-
-// drain waits for what is in flight, at most until its deadline.
-func (w *worker) drain() error {
-	for idle := 1; w.q.Outstanding() > 0; idle++ {
-		n := w.q.Poll(w.done)
-		for _, d := range w.done[:n] {
-			if d.Err == nil {
-				if s := &w.slots[d.Tag]; !s.write && w.verify {
-					w.check(int(d.Tag))
-				}
-			} else if err := w.failed(d.Err); err != nil {
-				return err
-			}
-		}
-		if n > 0 {
-			idle = 0
-		}
-		rest(idle)
-	}
-	return nil
-}

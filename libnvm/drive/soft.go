@@ -83,7 +83,7 @@ func (d *Drive) openFile(o Options) (store soft.Backend, block int, err error) {
 	open := func(block int) (*soft.File, error) {
 		f, err := soft.OpenFile(d.URI.Path, soft.FileOptions{Size: int64(d.URI.Size), BlockSize: block, ReadOnly: o.Access == ReadOnly})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.URI, err)
+			return nil, d.fileError(err)
 		}
 		return f, nil
 	}
@@ -117,7 +117,7 @@ func (d *Drive) create(a Access) error {
 		case errors.Is(err, fs.ErrNotExist):
 			return &URIError{d.URI.String(), "no such file; it is created only when it is written"}
 		case err != nil:
-			return fmt.Errorf("%s: %w", d.URI, err)
+			return d.fileError(err)
 		case a == FreshOnly:
 			return &ExistsError{d.URI.String()}
 		}
@@ -130,7 +130,7 @@ func (d *Drive) create(a Access) error {
 	case errors.Is(err, fs.ErrExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", d.URI, err)
+		return d.fileError(err)
 	}
 	d.Fresh = true
 	d.endings = append(d.endings, func() error {
@@ -140,6 +140,14 @@ func (d *Drive) create(a Access) error {
 		return nil
 	})
 	return f.Close()
+}
+
+// fileError says what to do about a file that may not be opened.
+func (d *Drive) fileError(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s: %w: run as its owner or as root, or change its permissions", d.URI, err)
+	}
+	return fmt.Errorf("%s: %w", d.URI, err)
 }
 
 // fileSerial gives every path its own serial number, the same each time.
