@@ -44,6 +44,15 @@ func (in *interner) index(array uint32, page uint64) (placement.Page, bool) {
 	return in.slow(t, page)
 }
 
+// current returns the array whose page was numbered last and its direct table,
+// for callers that look there first. Both are stale after the next index.
+func (in *interner) current() (array uint32, direct []uint32) {
+	if in.cur == nil {
+		return 0, nil
+	}
+	return in.array, in.cur.direct
+}
+
 func (in *interner) table(array uint32) *pageTable {
 	t := in.tables[array]
 	if t == nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/sim/trace"
 	"github.com/tritier/tritier/tier"
 )
@@ -91,6 +92,7 @@ func (s *Stream) Next(b *Block, n int) error {
 // extend appends at least n more accesses to b.
 func (s *Stream) extend(b *Block, n int) error {
 	start := len(b.Accesses)
+	b.Accesses = slices.Grow(b.Accesses, n+len(s.buf))
 	for len(b.Accesses)-start < n && s.err == nil {
 		var got int
 		got, s.err = s.split.Next(s.buf)
@@ -105,16 +107,23 @@ func (s *Stream) extend(b *Block, n int) error {
 	return nil
 }
 
-// number appends accs to b under their dense numbers.
+// number appends accs to b under their dense numbers; b has room for them.
 func (s *Stream) number(b *Block, accs []trace.Access) error {
 	start := len(b.Accesses)
-	out := slices.Grow(b.Accesses, len(accs))[:start+len(accs)]
-	for i := range accs {
+	out := b.Accesses[start : start+len(accs)]
+	array, direct := s.in.current()
+	for i := range out {
 		a := &accs[i]
-		p, ok := s.in.index(a.Array, a.Page)
-		if !ok {
-			b.Accesses = out[:start+i]
-			return &TooManyPagesError{Limit: int(s.in.limit)}
+		var p placement.Page
+		if a.Array == array && a.Page < uint64(len(direct)) && direct[a.Page] != 0 {
+			p = placement.Page(direct[a.Page] - 1)
+		} else {
+			var ok bool
+			if p, ok = s.in.index(a.Array, a.Page); !ok {
+				b.Accesses = b.Accesses[:start+i]
+				return &TooManyPagesError{Limit: int(s.in.limit)}
+			}
+			array, direct = s.in.current()
 		}
 		op := tier.Read
 		if a.Op != trace.Read {
@@ -126,9 +135,9 @@ func (s *Stream) number(b *Block, accs []trace.Access) error {
 				b.Requests = append(b.Requests, s.at+uint64(i))
 			}
 		}
-		out[start+i] = tier.MakeAccess(p, op)
+		out[i] = tier.MakeAccess(p, op)
 	}
-	b.Accesses = out
+	b.Accesses = b.Accesses[:start+len(accs)]
 	s.at += uint64(len(accs))
 	s.info.Accesses = s.at - s.info.Prefetches
 	return nil
@@ -162,11 +171,11 @@ type Trace struct {
 func (s *Stream) reserve(b *Block) {
 	n := int64(len(b.Accesses))
 	done, total := s.Progress()
-	if n == 0 || done <= 0 || total <= done || cap(b.Accesses)-len(b.Accesses) > block {
+	if n == 0 || done <= 0 || total <= done || cap(b.Accesses)-len(b.Accesses) >= block+len(s.buf) {
 		return
 	}
 	rest := float64(n) * (float64(total)/float64(done) - 1) * 1.02
-	b.Accesses = slices.Grow(b.Accesses, int(min(rest, maxReserve))+block+len(s.buf))
+	b.Accesses = slices.Grow(b.Accesses, int(min(rest, maxReserve))+2*(block+len(s.buf)))
 }
 
 // maxReserve bounds what Load allocates on a trace's word alone, in accesses.
@@ -176,13 +185,15 @@ const maxReserve = 1 << 28
 func Load(ctx context.Context, s *Stream, progress func(done, total int64)) (*Trace, error) {
 	var b Block
 	if s.records > 0 {
-		b.Accesses = make([]tier.Access, 0, min(s.records, maxReserve)+int64(len(s.buf)))
+		b.Accesses = make([]tier.Access, 0, min(s.records, maxReserve)+2*int64(block+len(s.buf)))
 	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		s.reserve(&b)
+		if s.records == 0 {
+			s.reserve(&b)
+		}
 		err := s.extend(&b, block)
 		if err == io.EOF {
 			break
