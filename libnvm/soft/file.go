@@ -206,7 +206,8 @@ func (b *File) Describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// Open implements Backend.
+// Open implements Backend. The caller must be locked to its thread
+// (runtime.LockOSThread), as service threads are, until the channel is closed.
 func (b *File) Open() (Channel, error) {
 	if b.noUring != "" {
 		return newSyncChannel(b), nil

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -64,11 +65,13 @@ func openFile(t testing.TB, path string, o FileOptions) *File {
 
 func openChannel(t testing.TB, b *File) Channel {
 	t.Helper()
+	runtime.LockOSThread() // as a service thread is
 	ch, err := b.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		defer runtime.UnlockOSThread()
 		if err := ch.Close(); err != nil {
 			t.Error(err)
 		}

@@ -28,7 +28,9 @@ const (
 // closeTimeout bounds how long Close waits for operations in flight.
 const closeTimeout = 10 * time.Second
 
-// uringChannel drives a File by io_uring. One thread uses it.
+// uringChannel drives a File by io_uring. One thread of the system opens and
+// uses it: the kernel then finishes operations when that thread asks for
+// completions, without interrupting it for each.
 type uringChannel struct {
 	file     *File
 	ring     *uring.Ring
@@ -43,7 +45,7 @@ type uringChannel struct {
 }
 
 func newUringChannel(b *File) (*uringChannel, error) {
-	ring, err := uring.New(uring.Options{Entries: uringEntries})
+	ring, err := uring.New(uring.Options{Entries: uringEntries, OneThread: true})
 	if err != nil {
 		return nil, fmt.Errorf("soft: %s: %w", b.path, err)
 	}
@@ -170,13 +172,7 @@ func (c *uringChannel) Reap(done []*Op) []*Op {
 // reap takes completions, waiting up to timeout for the first, and returns how
 // many there were.
 func (c *uringChannel) reap(timeout time.Duration) int {
-	var n int
-	var err error
-	if timeout > 0 {
-		n, err = c.ring.Wait(c.out[:], timeout)
-	} else {
-		n, err = c.ring.Reap(c.out[:])
-	}
+	n, err := c.ring.Wait(c.out[:], timeout)
 	if err != nil {
 		c.broken = true
 	}
