@@ -240,3 +240,35 @@ func TestSequentialParts(t *testing.T) {
 		t.Errorf("%d places were read: %v", len(seen), seen)
 	}
 }
+
+// Every byte of every read that counts is compared, and a read that moves
+// nothing cannot pass: its buffer does not hold the pattern beforehand.
+func TestEveryReadVerified(t *testing.T) {
+	b, _ := testBench(t, drive.Options{}, tinyCell)
+	b.f.verify, b.f.area, b.ios = true, 64<<10, 300
+	if err := errors.Join(b.prepare(t.Context()), b.sweep(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.rows[0]; r.ios < 300 || r.verified < r.ios*4096 || r.mismatch != nil {
+		t.Errorf("%d I/Os, %d bytes verified, %v", r.ios, r.verified, r.mismatch)
+	}
+	w, err := b.newWorker(tinyCell, 0, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	w.rng = rand.New(rand.NewPCG(1, 1))
+	r := w.request(0)
+	stamp(w.buffer(0), w.key, r.LBA*512) // as after a good read
+	w.rng = rand.New(rand.NewPCG(1, 1))
+	if again := w.request(0); again.LBA != r.LBA {
+		t.Fatal("the same seed chose another place")
+	}
+	if verify(w.buffer(0), w.key, r.LBA*512) == nil {
+		t.Error("the buffer holds the pattern before the read")
+	}
+}
