@@ -102,8 +102,8 @@ func TestBoundCompacts(t *testing.T) {
 	if got := b.Reads(); got != want {
 		t.Errorf("reads %d, want %d", got, want)
 	}
-	if cap(b.slots) > 2*(pages+100)+1<<20 {
-		t.Errorf("%d slots for %d pages", cap(b.slots), pages)
+	if b.free.size() > 4*(pages+100)+boundSlack+64 {
+		t.Errorf("%d slots for %d pages", b.free.size(), pages)
 	}
 }
 
@@ -138,5 +138,38 @@ func BenchmarkBound(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(accs))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Maccess/s")
 		})
+	}
+}
+
+// The set agrees with a map whatever its number of levels.
+func TestSlotSet(t *testing.T) {
+	const seed = 21
+	rng := rand.New(rand.NewPCG(seed, 4))
+	for _, n := range []int{1, 64, 65, 4097, 300_000} {
+		set, want := newSlotSet(n), map[uint32]bool{}
+		naive := func(i uint32) (uint32, bool) {
+			for j := int(i); j >= 0; j-- {
+				if want[uint32(j)] {
+					return uint32(j), true
+				}
+			}
+			return 0, false
+		}
+		for range 2000 {
+			i := uint32(rng.IntN(n))
+			switch rng.IntN(4) {
+			case 0:
+				set.add(i)
+				want[i] = true
+			case 1:
+				set.remove(i)
+				delete(want, i)
+			default:
+				got, ok := set.upTo(i)
+				if w, found := naive(i); got != w || ok != found {
+					t.Fatalf("seed %d: of %d, up to %d: %d %v, want %d %v", seed, n, i, got, ok, w, found)
+				}
+			}
+		}
 	}
 }
