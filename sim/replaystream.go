@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
 )
 
 // ErrNeedsWholeTrace means that a policy looks into the future (belady), so
@@ -15,11 +18,14 @@ var ErrNeedsWholeTrace = errors.New("sim: belady needs the whole trace in memory
 // enough that reading and running overlap on short traces too.
 const streamBlock = 1 << 16
 
+// streamBlocks is how far the fastest job may run ahead of the slowest.
+const streamBlocks = 4
+
 // ReplayStream runs jobs over a trace of any length in one pass. Memory
-// depends on the distinct pages and frames, not on the trace's length. While
-// the jobs run over one block the next one is read. When ctx ends it returns
-// the results so far and ctx's error, as Replay does; likewise when the trace
-// turns out to be faulty.
+// depends on the distinct pages and frames, not on the trace's length. Jobs
+// run side by side, each at its own pace, while further blocks are being read.
+// When ctx ends it returns the results so far and ctx's error, as Replay does;
+// likewise when the trace turns out to be faulty.
 func ReplayStream(ctx context.Context, s *Stream, jobs []Job, o Options) ([]Result, error) {
 	for _, j := range jobs {
 		if j.Policy.NeedsFuture() {
@@ -29,124 +35,144 @@ func ReplayStream(ctx context.Context, s *Stream, jobs []Job, o Options) ([]Resu
 	if err := tryJobs(jobs); err != nil {
 		return nil, err
 	}
-	p := &pass{stream: s, bounds: newBounds(jobs, o.Bound), o: o}
+	bounds := newBounds(jobs, o.Bound)
+	var runs []*run
+	var work []func(*Block) error
 	for _, j := range jobs {
 		r, err := newRun(j, 0, nil)
 		if err != nil {
 			return nil, err
 		}
-		p.runs = append(p.runs, r)
+		runs, work = append(runs, r), append(work, r.runBlock)
 	}
-	err := p.all(ctx)
+	for _, b := range bounds.list {
+		work = append(work, func(blk *Block) error {
+			b.Run(blk.Accesses, blk.Pages)
+			return nil
+		})
+	}
+	info, err := newPass(work, o).all(ctx, s)
+	length := info.Accesses + info.Prefetches
+	if err != nil {
+		length = 1<<64 - 1 // nobody has reached the end
+	}
 	results := make([]Result, len(jobs))
-	for i, r := range p.runs {
+	for i, r := range runs {
 		results[i] = r.result()
-		results[i].finish(jobs[i], p.info, p.bounds, o, p.length(err))
+		results[i].finish(jobs[i], info, bounds, o, length)
 	}
 	return results, err
 }
 
-// pass is one ReplayStream in progress.
+// shared is a block that several workers run; the last one hands it back.
+type shared struct {
+	Block
+	pending atomic.Int32
+}
+
+// pass is one ReplayStream in progress: the reader fills free blocks and gives
+// each to every worker.
 type pass struct {
-	stream *Stream
-	runs   []*run
-	bounds bounds
-	info   TraceInfo // of the blocks run
-	o      Options
+	o       Options
+	work    []func(*Block) error
+	queues  []chan *shared // one a worker; each has room for all blocks
+	free    chan *shared
+	running chan struct{} // bounds the workers that run at the same time
+	wait    sync.WaitGroup
+	failed  chan error // the first failure of each worker
 }
 
-// length is what every run must have reached to be complete.
-func (p *pass) length(err error) uint64 {
-	if err != nil {
-		return 1<<64 - 1
+func newPass(work []func(*Block) error, o Options) *pass {
+	workers := o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
 	}
-	return p.info.Accesses + p.info.Prefetches
+	p := &pass{o: o, work: work, free: make(chan *shared, streamBlocks),
+		running: make(chan struct{}, workers), failed: make(chan error, len(work))}
+	for range streamBlocks {
+		p.free <- new(shared)
+	}
+	return p
 }
 
-// filled is a block, the trace's description at its end, and the error that
-// came instead.
-type filled struct {
-	block *Block
-	info  TraceInfo
-	err   error
-}
-
-// all reads and runs the blocks, with two of them in flight.
-func (p *pass) all(ctx context.Context) error {
+// all reads and runs the whole trace and describes what was read.
+func (p *pass) all(ctx context.Context, s *Stream) (TraceInfo, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	free, full := make(chan *Block, 2), make(chan filled, 2)
-	free <- new(Block)
-	free <- new(Block)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.read(ctx, free, full)
-	}()
-	err := p.consume(ctx, free, full)
-	cancel()
-	<-done // the reader is not used any more when ReplayStream returns
-	if err == io.EOF {
-		if p.info.Accesses == 0 {
-			return errNoAccess
-		}
-		return nil
+	defer cancel()
+	for _, w := range p.work {
+		q := make(chan *shared, streamBlocks)
+		p.queues = append(p.queues, q)
+		p.wait.Go(func() { p.consume(ctx, cancel, q, w) })
 	}
-	return err
+	info, err := p.read(ctx, s)
+	for _, q := range p.queues {
+		close(q)
+	}
+	p.wait.Wait()
+	select {
+	case failure := <-p.failed:
+		return info, failure // the reader saw only that ctx ended
+	default:
+		return info, err
+	}
 }
 
-// read fills free blocks until the trace or ctx ends. Both channels have room
-// for every block, so that sends do not wait.
-func (p *pass) read(ctx context.Context, free <-chan *Block, full chan<- filled) {
+// read fills free blocks until the trace or ctx ends.
+func (p *pass) read(ctx context.Context, s *Stream) (info TraceInfo, err error) {
 	for {
+		if err := ctx.Err(); err != nil { // a free block may be there as well
+			return info, err
+		}
 		select {
 		case <-ctx.Done():
-			return
-		case b := <-free:
-			err := p.stream.Next(b, streamBlock)
-			full <- filled{block: b, info: p.stream.Info(), err: err}
+			return info, ctx.Err()
+		case b := <-p.free:
+			err := s.Next(&b.Block, streamBlock)
+			if err == io.EOF && s.Info().Accesses == 0 {
+				return info, errNoAccess
+			}
+			if err == io.EOF {
+				return info, nil
+			}
 			if err != nil {
-				return
+				return info, err
 			}
-		}
-	}
-}
-
-func (p *pass) consume(ctx context.Context, free chan<- *Block, full <-chan filled) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case f := <-full:
-			if f.err != nil {
-				return f.err
-			}
-			if err := p.runBlock(f.block); err != nil {
-				return err
-			}
-			p.info = f.info
+			info = s.Info()
+			p.give(b)
 			if p.o.Progress != nil {
-				p.o.Progress(p.info.Accesses, 0)
+				p.o.Progress(info.Accesses, 0)
 			}
-			free <- f.block
 		}
 	}
 }
 
-// runBlock runs every job and bound over b.
-func (p *pass) runBlock(b *Block) error {
-	g := newGroup(p.o.Workers)
-	for _, r := range p.runs {
-		g.Go(func() error { return r.runBlock(b) })
+// give queues b for every worker; the queues have room for all blocks.
+func (p *pass) give(b *shared) {
+	b.pending.Store(int32(len(p.queues)))
+	for _, q := range p.queues {
+		q <- b
 	}
-	for _, bound := range p.bounds.list {
-		g.Go(func() error {
-			bound.Run(b.Accesses, b.Pages)
-			return nil
-		})
-	}
-	return g.Wait()
 }
 
+// consume runs one worker's blocks. When ctx ends it hands the rest back
+// unseen.
+func (p *pass) consume(ctx context.Context, cancel context.CancelFunc, q <-chan *shared, work func(*Block) error) {
+	for b := range q {
+		p.running <- struct{}{}
+		if ctx.Err() == nil {
+			if err := work(&b.Block); err != nil {
+				p.failed <- err // at most one: the context ends with it
+				cancel()
+			}
+		}
+		<-p.running
+		if b.pending.Add(-1) == 0 {
+			p.free <- b
+		}
+	}
+}
+
+// runBlock runs b after making room for its pages.
 func (r *run) runBlock(b *Block) error {
 	if err := r.machine.Grow(b.Pages); err != nil {
 		return err
