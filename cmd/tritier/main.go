@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 )
@@ -22,16 +21,9 @@ const (
 )
 
 func main() {
-	heap := make([]byte, ballast)
-	status := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	runtime.KeepAlive(heap)
-	os.Exit(status)
+	deferCollection()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
-
-// ballast is memory that is reserved but never touched, so that it takes no
-// room. The collector counts it: its first cycle comes at twice this size
-// instead of every few megabytes, which took more time than reading a trace.
-const ballast = 64 << 20
 
 // run executes one command line and returns its exit status. The first Ctrl-C
 // cancels the command's context; a second one ends the process at once.

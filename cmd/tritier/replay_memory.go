@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/tritier/tritier/internal/units"
@@ -41,7 +40,7 @@ func streamReason(path, compression string) string {
 // can be read.
 func availableMemory() uint64 {
 	least := uint64(math.MaxUint64)
-	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+	if limit := userMemoryLimit; limit != math.MaxInt64 {
 		least = uint64(limit)
 	}
 	if kib, ok := field("/proc/meminfo", "MemAvailable:"); ok {
