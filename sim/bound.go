@@ -35,10 +35,10 @@ type Bound struct {
 }
 
 // NewBound returns a bound for frames frames; 0 frames are taken as 1, since
-// the page in use needs one.
-func NewBound(frames int) *Bound {
+// the page in use needs one. It has room for pages pages, and grows.
+func NewBound(frames, pages int) *Bound {
 	tracks := max(frames-1, 0)
-	return &Bound{idle: tracks, tracks: tracks, next: 1, free: newSlotSet(boundSlack)}
+	return &Bound{idle: tracks, tracks: tracks, next: 1, free: newSlotSet(boundSlack), last: make([]uint32, 0, pages)}
 }
 
 // Positions is the number of accesses taken so far, prefetches included.
@@ -50,7 +50,7 @@ func (b *Bound) Reads() uint64 { return b.reads - b.saved }
 // Run takes the next accesses of the trace. Pages are below pages.
 func (b *Bound) Run(accs []tier.Access, pages int) {
 	if pages > len(b.last) {
-		b.last = append(b.last, make([]uint32, pages-len(b.last))...)
+		b.last = slices.Grow(b.last, pages-len(b.last))[:pages]
 	}
 	b.positions += uint64(len(accs))
 	for len(accs) > 0 {

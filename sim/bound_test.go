@@ -49,7 +49,7 @@ func TestBoundEqualsBeladySimulated(t *testing.T) {
 		for i := range accs {
 			accs[i] = tier.MakeAccess(placement.Page(rng.IntN(pages)), tier.Op(rng.IntN(2)))
 		}
-		b := NewBound(frames)
+		b := NewBound(frames, 0)
 		for rest := accs; len(rest) > 0; {
 			n := min(1+rng.IntN(50), len(rest))
 			b.Run(rest[:n], pages)
@@ -76,7 +76,7 @@ func TestBoundOverwrites(t *testing.T) {
 		{1, []tier.Access{acc(0, tier.Overwrite), acc(1, tier.Read), acc(0, tier.Read)}, 2},
 		{2, []tier.Access{acc(0, tier.Read), acc(1, tier.Read), acc(2, tier.Overwrite), acc(0, tier.Overwrite), acc(1, tier.Read)}, 2},
 	} {
-		b := NewBound(c.frames)
+		b := NewBound(c.frames, 0)
 		b.Run(c.accs, 3)
 		if b.Reads() != c.want {
 			t.Errorf("%d frames, %v: bound %d, want %d", c.frames, c.accs, b.Reads(), c.want)
@@ -91,7 +91,7 @@ func TestBoundCompacts(t *testing.T) {
 	for i := range accs {
 		accs[i] = tier.MakeAccess(placement.Page(i), tier.Read)
 	}
-	b := NewBound(101)
+	b := NewBound(101, 0)
 	for range rounds {
 		b.Run(accs, pages)
 	}
@@ -134,7 +134,7 @@ func BenchmarkBound(b *testing.B) {
 				accs[i] = tier.MakeAccess(placement.Page(rng.IntN(1+rng.IntN(pages))), tier.Read)
 			}
 			for b.Loop() {
-				NewBound(pages/10).Run(accs, pages)
+				NewBound(pages/10, 0).Run(accs, pages)
 			}
 			b.ReportMetric(float64(len(accs))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Maccess/s")
 		})

@@ -272,7 +272,7 @@ func TestReplayInterrupted(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		stop := func(done, _ uint64) {
-			if done > 0 {
+			if done > streamBlocks*(streamBlock+1<<13) { // then the first block has been run
 				cancel()
 			}
 		}
@@ -282,7 +282,7 @@ func TestReplayInterrupted(t *testing.T) {
 		if stream {
 			results, err = ReplayStream(ctx, openTest(t, "arc_OLTP"), jobs, Options{Progress: stop})
 		} else {
-			results, err = Replay(ctx, tr, jobs, Options{Progress: stop, Bound: true})
+			results, err = Replay(ctx, tr, jobs, Options{Progress: stop, Bound: true, Workers: 1})
 		}
 		if err != context.Canceled || len(results) != 1 {
 			t.Fatalf("stream %v: %d results, error %v", stream, len(results), err)

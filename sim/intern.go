@@ -56,7 +56,7 @@ func (in *interner) current() (array uint32, direct []uint32) {
 func (in *interner) table(array uint32) *pageTable {
 	t := in.tables[array]
 	if t == nil {
-		t = &pageTable{}
+		t = &pageTable{alone: len(in.tables) == 0}
 		in.tables[array] = t
 	}
 	in.array, in.cur = array, t
@@ -92,6 +92,9 @@ type pageTable struct {
 	ids    []uint32 // 0: the slot is empty
 	used   int
 	seen   int // distinct pages, direct ones included
+	// alone says that it was the trace's first table: most traces have one
+	// array, and a table made large at once is touched only where it is used.
+	alone bool
 }
 
 // directSpare is how large the direct table may be whatever the page count;
@@ -114,7 +117,7 @@ func (t *pageTable) widen(page uint64) bool {
 		return false
 	}
 	n := limit
-	if limit == directSpare {
+	if limit == directSpare && !t.alone {
 		n = min(limit, max(page+1, 2*uint64(len(t.direct)), 1024))
 	}
 	grown := make([]uint32, n)

@@ -35,7 +35,7 @@ func Replay(ctx context.Context, t *Trace, jobs []Job, o Options) ([]Result, err
 	if err := tryJobs(jobs); err != nil {
 		return nil, err
 	}
-	bounds := newBounds(jobs, o.Bound)
+	bounds := newBounds(jobs, t.Info.Pages, o.Bound)
 	total := uint64(len(t.Accesses)) * uint64(len(jobs)+len(bounds.list))
 	var done atomic.Uint64
 	tick := func(n int) {
@@ -198,12 +198,12 @@ type bounds struct {
 	list     []*Bound
 }
 
-func newBounds(jobs []Job, want bool) bounds {
+func newBounds(jobs []Job, pages int, want bool) bounds {
 	b := bounds{byFrames: map[int]*Bound{}}
 	for _, j := range jobs {
 		frames := j.GPUFrames + j.HostFrames
 		if want && b.byFrames[frames] == nil {
-			b.byFrames[frames] = NewBound(frames)
+			b.byFrames[frames] = NewBound(frames, pages)
 			b.list = append(b.list, b.byFrames[frames])
 		}
 	}

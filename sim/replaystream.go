@@ -35,11 +35,12 @@ func ReplayStream(ctx context.Context, s *Stream, jobs []Job, o Options) ([]Resu
 	if err := tryJobs(jobs); err != nil {
 		return nil, err
 	}
-	bounds := newBounds(jobs, o.Bound)
+	pages := s.expectPages()
+	bounds := newBounds(jobs, pages, o.Bound)
 	var runs []*run
 	var work []func(*Block) error
 	for _, j := range jobs {
-		r, err := newRun(j, 0, nil)
+		r, err := newRun(j, pages, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -73,6 +73,20 @@ func (s *Stream) Progress() (done, total int64) {
 	return 0, 0
 }
 
+// maxExpected bounds the tables that a stream's jobs make before it is read.
+const maxExpected = 1 << 20
+
+// expectPages guesses the number of distinct pages before reading: one a
+// record, so that tables need not grow. Tables are touched only where they are
+// used, so too large a guess costs address space.
+func (s *Stream) expectPages() int {
+	records := s.records
+	if _, total := s.Progress(); records == 0 {
+		records = total / 16
+	}
+	return int(min(records, maxExpected))
+}
+
 // Block is a run of accesses. Requests holds the trace positions, prefetches
 // counted, at which prompts start within it; Pages the distinct pages of the
 // trace up to its end.

@@ -63,7 +63,7 @@ var formats = []format{
 	{
 		name: "oracleGeneral", about: "libCacheSim oracleGeneral: 24-byte binary records",
 		alias: []string{"oracle"}, info: Info{PageAddressed: true, Times: true},
-		probe: probeOracle, open: simple(func() decoder { return oracleDecoder{} }),
+		probe: probeOracle, open: openOracle,
 	},
 	{
 		name: "ids", about: "one page number a line, decimal or hexadecimal, optionally followed by R, W or P; # comments",
