@@ -14,8 +14,8 @@ import (
 type syncChannel struct {
 	file    *File
 	mu      sync.Mutex
-	work    sync.Cond // signalled when todo grows or closed is set
-	todo    []*fileOp
+	work    sync.Cond // signalled when queued grows or closed is set
+	queued    []*fileOp
 	done    []*Op
 	idle    []*fileOp
 	pending int // started and not yet reaped
@@ -64,7 +64,7 @@ func (c *syncChannel) Submit() {
 		return
 	}
 	c.mu.Lock()
-	c.todo = append(c.todo, c.batch...)
+	c.queued = append(c.queued, c.batch...)
 	c.pending += len(c.batch)
 	c.mu.Unlock()
 	if len(c.batch) == 1 {
@@ -92,14 +92,14 @@ func (c *syncChannel) serve() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		for len(c.todo) == 0 && !c.closed {
+		for len(c.queued) == 0 && !c.closed {
 			c.work.Wait()
 		}
-		if len(c.todo) == 0 {
+		if len(c.queued) == 0 {
 			return
 		}
-		f := c.todo[0]
-		c.todo = c.todo[1:]
+		f := c.queued[0]
+		c.queued = c.queued[1:]
 		c.mu.Unlock()
 		f.run()
 		op := f.op
