@@ -15,7 +15,7 @@ type syncChannel struct {
 	file    *File
 	mu      sync.Mutex
 	work    sync.Cond // signalled when queued grows or closed is set
-	queued    []*fileOp
+	queued  []*fileOp
 	done    []*Op
 	idle    []*fileOp
 	pending int // started and not yet reaped
