@@ -62,18 +62,30 @@ func (s *Sieve) Victim(_ Page, pins Pins) Page {
 		return None
 	}
 	nodes, visited, i := s.nodes, s.visited, s.hand
-	for {
-		if i == 0 {
+	if i == 0 {
+		i = nodes[0].prev
+	}
+	// Whether the page at the hand was visited cannot be foreseen, so the first
+	// step is taken without a branch: its mark is cleared, set or not.
+	if next := nodes[i].prev; next != 0 {
+		first := visited[i-1]
+		if visited[next-1]&first == 0 {
+			visited[i-1] = 0
+			if first != 0 {
+				i = next
+			}
+			s.take(i)
+			return Page(i - 1)
+		}
+	}
+	for visited[i-1] != 0 {
+		visited[i-1] = 0
+		if i = nodes[i].prev; i == 0 {
 			i = nodes[0].prev
 		}
-		p := i - 1
-		if visited[p] == 0 {
-			s.take(i)
-			return Page(p)
-		}
-		visited[p] = 0
-		i = nodes[i].prev
 	}
+	s.take(i)
+	return Page(i - 1)
 }
 
 // victimPinned is Victim with pins: after one turn without a page that may
