@@ -6,7 +6,8 @@
 #   scripts/bench-file.sh [FILE]
 #
 # FILE is made when it is missing (SIZE, removed afterwards); give one on the
-# drive to be measured. Needs fio (Debian: apt-get install fio) and Go.
+# drive to be measured. Needs fio (Debian: apt-get install fio) and Go, or the
+# test binary of libnvm/soft, made elsewhere with "go test -c", in SOFT_TEST.
 set -eu
 
 ROUNDS=${ROUNDS:-5}
@@ -31,7 +32,11 @@ if [ ! -e "$file" ]; then
     job --rw=write --bs=1M --size="$SIZE" --end_fsync=1
 fi
 
-go test -c -o "$work/soft.test" ./libnvm/soft
+if [ -n "${SOFT_TEST:-}" ]; then
+    cp "$SOFT_TEST" "$work/soft.test"
+else
+    go test -c -o "$work/soft.test" ./libnvm/soft
+fi
 
 fio_iops() {
     job --rw=randread --runtime="$SECONDS_EACH" --time_based --norandommap --size=100%
