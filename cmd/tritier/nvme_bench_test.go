@@ -128,7 +128,7 @@ func testBench(t *testing.T, o drive.Options, cells ...cell) (*bench, *bytes.Buf
 	})
 	var stderr bytes.Buffer
 	f := &benchFlags{runs: 1, threads: 1, seed: 1}
-	return &bench{f: f, drives: ds, cells: cells, length: 50 * time.Millisecond, stderr: &stderr}, &stderr
+	return &bench{f: f, drives: ds, cells: cells, length: time.Minute, stderr: &stderr}, &stderr
 }
 
 var tinyCell = cell{work: ioPattern{name: "randread", random: true, read: true}, size: 4096, depth: 2, queues: 1}
@@ -142,7 +142,6 @@ func TestBenchHang(t *testing.T) {
 	}
 	o := drive.Options{Faults: func(int) soft.Faults { return plan }, Driver: libnvm.Config{IOTimeout: 30 * time.Millisecond}}
 	b, stderr := testBench(t, o, tinyCell)
-	b.length = time.Minute
 	if err := b.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +196,7 @@ func TestBenchInterrupted(t *testing.T) {
 	if err := b.sweep(ctx); err != nil || len(b.rows) != 1 || b.rows[0].ios < 20 {
 		t.Fatalf("%+v, %v", b.rows, err)
 	}
-	b.cells, b.ios, b.length = all, 0, time.Minute
+	b.cells, b.ios = all, 0
 	time.AfterFunc(100*time.Millisecond, cancel)
 	begun := time.Now()
 	err := b.sweep(ctx)
