@@ -23,7 +23,7 @@ func (c *Controller) setUpCMB() error {
 	if c.caps&spec.CapCMBS == 0 {
 		return nil
 	}
-	c.regs.Write64(spec.RegCMBMSC, spec.CMBCRE)
+	showCMB(c.regs)
 	loc, size := c.regs.Read32(spec.RegCMBLOC), c.regs.Read32(spec.RegCMBSZ)
 	unit := uint64(4096) << (4 * min(size>>8&0xf, 6))
 	bytes, off := uint64(size>>12)*unit, uint64(loc>>12)*unit
@@ -40,7 +40,7 @@ func (c *Controller) setUpCMB() error {
 		return &ProtocolError{"controller memory buffer", fmt.Sprintf("%d bytes at %#x of a BAR of %d bytes", bytes, off, len(bar))}
 	}
 	base := c.cfg.CMBBase
-	c.regs.Write64(spec.RegCMBMSC, base|spec.CMBCRE|spec.CMBCMSE)
+	placeCMB(c.regs, base)
 	if c.regs.Read32(spec.RegCMBSTS)&spec.CMBCBAI != 0 {
 		c.cmb.why = fmt.Sprintf("the controller refuses the base address %#x; set Config.CMBBase", base)
 		return nil
@@ -54,6 +54,26 @@ func (c *Controller) setUpCMB() error {
 	}
 	c.cmb.why = ""
 	return nil
+}
+
+// registerWriter is the part of Registers that placing the buffer takes.
+type registerWriter interface{ Write32(off int, v uint32) }
+
+// showCMB makes the controller show what buffer it has (CMBMSC.CRE), with the
+// address range off: the low dword comes first, since it holds CMSE.
+func showCMB(r registerWriter) {
+	r.Write32(spec.RegCMBMSC, spec.CMBCRE)
+	r.Write32(spec.RegCMBMSC+4, 0)
+}
+
+// placeCMB gives the buffer its address in the controller's address space. The
+// high dword comes first and the low one, which holds the enable bit CMSE,
+// last: else the buffer is for a moment, or in a controller that takes the
+// address over with CMSE for good, at the low half of the address, in front of
+// what the host has there.
+func placeCMB(r registerWriter, base uint64) {
+	r.Write32(spec.RegCMBMSC+4, uint32(base>>32))
+	r.Write32(spec.RegCMBMSC, uint32(base)|spec.CMBCRE|spec.CMBCMSE)
 }
 
 func (c *Controller) cmbBAR(bir int) ([]byte, error) {

@@ -25,9 +25,6 @@ const (
 	spareDrive  = "spare"  // for binding
 )
 
-// cmbBase is where the controller memory buffer goes: above the guest's memory, below everything else.
-const cmbBase = 1 << 30
-
 // Namespaces of the main drive.
 const (
 	dataNS = 1
@@ -98,7 +95,7 @@ func transport(t testing.TB, serial string) libnvm.Transport {
 // controller brings a drive up and closes it after the test.
 func controller(t testing.TB, tr libnvm.Transport) *libnvm.Controller {
 	t.Helper()
-	c, err := libnvm.Open(tr, libnvm.Config{IOTimeout: 10 * time.Second, CMBBase: cmbBase})
+	c, err := libnvm.Open(tr, libnvm.Config{IOTimeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
