@@ -76,9 +76,16 @@ func (t *thread) finish(c *command) {
 		c.state = cmdDropped
 	case f.Gate != nil:
 		t.gated = append(t.gated, c)
-	case c.due > 0 && c.due > t.c.now():
-		t.timers.push(c)
 	default:
+		t.wait(c)
+	}
+}
+
+// wait lets a completion wait for its time, if that is still to come.
+func (t *thread) wait(c *command) {
+	if c.due > 0 && c.due > t.c.now() {
+		t.timers.push(c)
+	} else {
 		t.hold(c)
 	}
 }
@@ -94,18 +101,16 @@ func (t *thread) hold(c *command) {
 	q.held = append(q.held, c)
 }
 
-// openGates posts completions whose gate was opened.
+// openGates lets completions go on whose gates are all open.
 func (t *thread) openGates() bool {
 	n := 0
 	t.gated = slices.DeleteFunc(t.gated, func(c *command) bool {
-		select {
-		case <-c.fault.Gate:
-			t.hold(c)
-			n++
-			return true
-		default:
+		if !c.fault.open() {
 			return false
 		}
+		t.wait(c)
+		n++
+		return true
 	})
 	return n > 0
 }

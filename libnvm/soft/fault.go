@@ -43,6 +43,51 @@ type Fault struct {
 
 	Fatal bool // set CSTS.CFS and stop serving until the controller is reset
 	Gone  bool // all registers read as ones from now on; nothing is served until Controller.Revive
+
+	more *gate // gates besides Gate, of faults that were combined
+}
+
+// gate is one more channel that a completion waits for. It never changes once
+// it is part of a fault, so that faults can share the rest of a list.
+type gate struct {
+	ch   <-chan struct{}
+	next *gate
+}
+
+// shut adds a gate to those of f.
+func (f *Fault) shut(ch <-chan struct{}) {
+	switch {
+	case ch == nil || ch == f.Gate:
+	case f.Gate == nil:
+		f.Gate = ch
+	default:
+		f.more = &gate{ch, f.more}
+	}
+}
+
+// open reports whether every gate of f is open.
+func (f *Fault) open() bool {
+	if !isOpen(f.Gate) {
+		return false
+	}
+	for g := f.more; g != nil; g = g.next {
+		if !isOpen(g.ch) {
+			return false
+		}
+	}
+	return true
+}
+
+func isOpen(ch <-chan struct{}) bool {
+	if ch == nil {
+		return true
+	}
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }
 
 // Pacer is a service-time model. Finish returns when a command fetched at now

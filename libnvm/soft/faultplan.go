@@ -181,12 +181,17 @@ func mix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// combine adds fault b to a: the first status stands, times and numbers add up.
+// combine adds fault b to a: the first status stands, times and numbers add up,
+// and a completion waits for every gate.
 func combine(a, b Fault) Fault {
 	if a.Status == libnvm.StatusSuccess {
 		a.Status, a.DNR, a.Transfer = b.Status, b.DNR, b.Transfer
 	}
 	a.Delay += b.Delay
+	a.shut(b.Gate)
+	for g := b.more; g != nil; g = g.next {
+		a.shut(g.ch)
+	}
 	a.Duplicates += b.Duplicates
 	a.Hold += b.Hold
 	a.Drop = a.Drop || b.Drop

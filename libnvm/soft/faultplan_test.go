@@ -135,6 +135,41 @@ func TestFaultsCombine(t *testing.T) {
 	}
 }
 
+// TestGatesCombine: a completion waits for the gate of every rule that hits it.
+func TestGatesCombine(t *testing.T) {
+	var gates []chan struct{}
+	var rules []Rule
+	for range 3 {
+		g := make(chan struct{})
+		gates = append(gates, g)
+		rules = append(rules, Rule{Fault: Fault{Gate: g}}, Rule{Fault: Fault{Gate: g}}, Rule{Fault: Fault{Delay: 1}})
+	}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {2, 0, 1}} {
+		for i, g := range gates {
+			g = make(chan struct{})
+			gates[i] = g
+			rules[3*i].Fault.Gate, rules[3*i+1].Fault.Gate = g, g
+		}
+		f := plan(t, 1, rules...).Command(&CommandInfo{Queue: 1})
+		if f.Gate == nil || f.Delay != 3 {
+			t.Fatalf("got %+v, want a gate and a delay of 3 ns", f)
+		}
+		nested := combine(Fault{}, combine(Fault{Torn: true}, f)) // a plan behind a plan
+		for _, i := range order {
+			if f.open() || nested.open() {
+				t.Fatalf("order %v: open before gate %d is", order, i)
+			}
+			close(gates[i])
+		}
+		if !f.open() || !nested.open() {
+			t.Fatalf("order %v: every gate is open, the completion still waits", order)
+		}
+	}
+	if none := (&Fault{}); !none.open() {
+		t.Error("no gate, and it waits")
+	}
+}
+
 func TestFaultPlanErrors(t *testing.T) {
 	_, err := NewFaultPlan(1,
 		Rule{Name: "a", Probability: 1.5, Fault: fail},

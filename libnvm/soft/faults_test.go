@@ -391,3 +391,55 @@ func TestUnplug(t *testing.T) {
 		t.Fatal("after it came back: ", err)
 	}
 }
+
+// TestGatedCompletion: the completion of a command that two rules hold back
+// comes when both gates are open and its delay is over, not before.
+func TestGatedCompletion(t *testing.T) {
+	const delay = 40 * time.Millisecond
+	gates := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	read := []libnvm.Opcode{libnvm.OpRead}
+	plan, err := soft.NewFaultPlan(1, soft.Rule{Opcodes: read, Fault: soft.Fault{Gate: gates[0], Delay: delay}}, soft.Rule{Opcodes: read, Fault: soft.Fault{Gate: gates[1]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, 1<<20, soft.Config{Faults: plan})
+	c := bringUp(t, s, libnvm.Config{})
+	ns, err := c.Namespace(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, last := range []int{1, -1} { // the second gate last; the gates are open, but not the delay
+		q, err := c.CreateQueuePair(libnvm.QueueConfig{Depth: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.Alloc(4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		ticket, err := q.Submit(&libnvm.Request{Op: libnvm.OpRead, NS: ns, Blocks: 1, Mem: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last >= 0 {
+			close(gates[1-last])
+			for end := time.Now().Add(2 * delay); time.Now().Before(end); {
+				if n := q.Poll(make([]libnvm.Completion, 4)); n > 0 {
+					t.Fatal("a completion before both gates were open")
+				}
+				time.Sleep(time.Millisecond)
+			}
+			close(gates[last])
+		}
+		if _, err := q.Wait(ticket, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begun); d < delay {
+			t.Errorf("completed after %v, want at least the delay of %v", d, delay)
+		}
+		if err := errors.Join(q.Close(), m.Free()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
