@@ -86,20 +86,37 @@ func (c *Controller) QueueLimit() int {
 	return c.granted
 }
 
-// health tells a working controller from one that is gone or has failed.
+// health tells a working controller from one that is gone, has failed, or is
+// not ready any more.
 func (c *Controller) health(what string) error {
 	csts := c.regs.Read32(spec.RegCSTS)
+	lost := csts&spec.CSTSReady == 0 && c.enabled()
+	if lost {
+		// Reset, which may run in another goroutine, sets the state before it
+		// clears CC.EN. If it has come to its end since, CSTS has changed.
+		csts = c.regs.Read32(spec.RegCSTS)
+		lost = csts&spec.CSTSReady == 0 && c.enabled()
+	}
 	switch {
 	case csts == 1<<32-1:
 		return &DeviceGoneError{what}
 	case csts&spec.CSTSFatal != 0:
 		return &ControllerFatalError{what, csts}
+	case lost:
+		return &NotReadyError{what, csts, c.regs.Read32(spec.RegCC), c.regs.Read64(spec.RegCAP) == 0}
 	}
 	return nil
 }
 
-// Health returns nil, a *DeviceGoneError or a *ControllerFatalError. It costs
-// one register read.
+// enabled reports whether the driver has the controller enabled and has seen
+// it become ready.
+func (c *Controller) enabled() bool {
+	s := c.State()
+	return s == StateIdentifying || s == StateReady
+}
+
+// Health returns nil, a *DeviceGoneError, a *ControllerFatalError or a
+// *NotReadyError. It costs one register read when the controller is well.
 func (c *Controller) Health() error { return c.health("health check") }
 
 // doorbellOffsets are the offsets of a queue's doorbells (3.1.3.25: 1000h +

@@ -27,5 +27,7 @@
 // A completion with a status other than success becomes a *StatusError. A wait
 // that runs out is a *TimeoutError. A controller whose registers read all ones
 // is gone, *DeviceGoneError; one that reports CSTS.CFS is a
-// *ControllerFatalError and may be reset.
+// *ControllerFatalError and may be reset; one that is not ready although the
+// driver has enabled it, since something else has reset it or since its
+// registers read zero, is a *NotReadyError.
 package libnvm

@@ -59,6 +59,26 @@ func (e *ControllerFatalError) Error() string {
 	return fmt.Sprintf("libnvm: %s: the controller reports a fatal status (CSTS %#x); reset it with Controller.Reset", e.What, e.CSTS)
 }
 
+// A NotReadyError says that CSTS.RDY is clear although the driver has the
+// controller enabled. Either something else has reset it (another program, the
+// kernel, a reset of the PCI function), or nothing answers at its address any
+// more and the bus reads as zeroes, which some root complexes give in place of
+// all ones.
+type NotReadyError struct {
+	What     string
+	CSTS, CC uint32
+	// NoAnswer says that CAP reads zero too, which no controller's does.
+	NoAnswer bool
+}
+
+func (e *NotReadyError) Error() string {
+	why := "it was reset behind the driver's back; keep others from it and reset it with Controller.Reset"
+	if e.NoAnswer {
+		why = "nothing answers at its registers, all of which read zero; close the controller and open it anew once it is back"
+	}
+	return fmt.Sprintf("libnvm: %s: the controller is not ready although it was enabled (CSTS %#x, CC %#x): %s", e.What, e.CSTS, e.CC, why)
+}
+
 // An UnsupportedError says what of a controller or namespace the driver, or
 // the controller, cannot do.
 type UnsupportedError struct{ What, Detail string }

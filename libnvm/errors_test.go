@@ -2,6 +2,7 @@ package libnvm
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -57,40 +58,69 @@ func TestStatusNames(t *testing.T) {
 	}
 }
 
-// TestGoneAndFatal (pitfall 8): a wait ends early with the right error, every
-// request ends once, and nothing is taken afterwards.
-func TestGoneAndFatal(t *testing.T) {
-	var gone *DeviceGoneError
-	var fatal *ControllerFatalError
-	for name, x := range map[string]struct {
-		csts uint32
-		is   func(error) bool
+// TestSickController (pitfall 8): a wait ends early with the one right error,
+// every request ends once, and nothing is taken afterwards.
+func TestSickController(t *testing.T) {
+	const ones = 1<<32 - 1
+	for _, x := range []struct {
+		name           string
+		csts, cc, caps uint32
+		is             string
 	}{
-		"gone":  {1<<32 - 1, func(err error) bool { return errors.As(err, &gone) && !errors.As(err, &fatal) }},
-		"fatal": {spec.CSTSReady | spec.CSTSFatal, func(err error) bool { return errors.As(err, &fatal) && !errors.As(err, &gone) }},
+		{"gone", ones, ones, ones, "*libnvm.DeviceGoneError"},
+		{"fatal", spec.CSTSReady | spec.CSTSFatal, spec.CCEnable, 0xff, "*libnvm.ControllerFatalError"},
+		{"fatal, as QEMU shows it", spec.CSTSFatal, spec.CCEnable, 0xff, "*libnvm.ControllerFatalError"},
+		{"reset", 0, 0, 0xff, "*libnvm.NotReadyError"},
+		{"reset and enabled by another", 0, spec.CCEnable, 0xff, "*libnvm.NotReadyError"},
+		{"zeroes", 0, 0, 0, "*libnvm.NotReadyError"},
 	} {
-		h := newHost(t, 8)
-		var last Ticket
-		for i := range uint64(3) {
-			ticket, err := h.read(i)
-			h.must(err)
-			last = ticket
-		}
-		h.f.regs.Write32(spec.RegCSTS, x.csts)
-		begun := time.Now()
-		if _, err := h.q.Wait(last, 0); !x.is(err) {
-			t.Errorf("%s: wait ended with %v", name, err)
-		}
-		if d := time.Since(begun); d > 5*time.Second {
-			t.Errorf("%s: it took %v to notice", name, d)
-		}
-		for _, c := range h.poll(2) {
-			if !x.is(c.Err) {
-				t.Errorf("%s: request ended with %v", name, c.Err)
+		t.Run(x.name, func(t *testing.T) {
+			h := newHost(t, 8)
+			h.f.regs.Write32(spec.RegCAP, 0xff)
+			h.f.regs.Write32(spec.RegCSTS, spec.CSTSReady)
+			h.c.setState(StateReady)
+			h.must(h.c.Health())
+			is := func(err error) bool {
+				var n *NotReadyError
+				return fmt.Sprintf("%T", err) == x.is && (!errors.As(err, &n) || n.NoAnswer == (x.caps == 0) && n.CC == x.cc)
 			}
-		}
-		if _, err := h.read(9); !x.is(err) || !x.is(h.q.Err()) || h.f.memory[0].Held() != 3 {
-			t.Errorf("%s: then %v, %d held", name, err, h.f.memory[0].Held())
+			var last Ticket
+			for i := range uint64(3) {
+				ticket, err := h.read(i)
+				h.must(err)
+				last = ticket
+			}
+			h.f.regs.Write32(spec.RegCAP, x.caps)
+			h.f.regs.Write32(spec.RegCC, x.cc)
+			h.f.regs.Write32(spec.RegCSTS, x.csts)
+			begun := time.Now()
+			if _, err := h.q.Wait(last, 0); !is(err) {
+				t.Errorf("wait ended with %v, want a %s", err, x.is)
+			}
+			if d := time.Since(begun); d > h.c.cfg.IOTimeout/2 {
+				t.Errorf("it took %v to notice", d)
+			}
+			for _, c := range h.poll(2) {
+				if !is(c.Err) {
+					t.Errorf("request ended with %v", c.Err)
+				}
+			}
+			if _, err := h.read(9); !is(err) || !is(h.q.Err()) || !is(h.c.Health()) || h.f.memory[0].Held() != 3 {
+				t.Errorf("then %v, %d held", err, h.f.memory[0].Held())
+			}
+		})
+	}
+}
+
+// TestNotReadyIsHealthyBeforeEnable: a controller that the driver itself has
+// disabled, or is about to enable, is not to blame.
+func TestNotReadyIsHealthyBeforeEnable(t *testing.T) {
+	h := newHost(t, 2)
+	for s := StateNew; s <= StateClosed; s++ {
+		h.c.setState(s)
+		err := h.c.Health()
+		if want := s == StateIdentifying || s == StateReady; (err != nil) != want {
+			t.Errorf("%v with CSTS 0: %v, want an error: %v", s, err, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ type Completion struct {
 	Ticket Ticket
 	Tag    uint64
 	DW0    uint32 // command specific result of the last command
-	Err    error  // nil, *StatusError, *TimeoutError, ErrReset, *DeviceGoneError or *ControllerFatalError
+	Err    error  // nil, *StatusError, *TimeoutError, ErrReset, *DeviceGoneError, *ControllerFatalError or *NotReadyError
 }
 
 // completionRecord remembers a consumed entry for Dump.

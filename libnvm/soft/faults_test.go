@@ -443,3 +443,47 @@ func TestGatedCompletion(t *testing.T) {
 		}
 	}
 }
+
+// TestHealthDuringReset: the driver's own reset is no reset behind its back,
+// while one by somebody else is, and Reset makes good for it.
+func TestHealthDuringReset(t *testing.T) {
+	s := start(t, 1<<20, soft.Config{})
+	c := bringUp(t, s, libnvm.Config{})
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+				if err := c.Health(); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+	}()
+	var resets error
+	for range 50 {
+		resets = errors.Join(resets, c.Reset())
+	}
+	close(stop)
+	if err := errors.Join(resets, <-done); err != nil {
+		t.Fatal(err)
+	}
+	const cc, csts = 0x14, 0x1c
+	s.Registers().Write32(cc, 0)
+	for end := time.Now().Add(10 * time.Second); s.Registers().Read32(csts) != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the controller does not become disabled")
+		}
+	}
+	var lost *libnvm.NotReadyError
+	if err := c.Health(); !errors.As(err, &lost) || lost.NoAnswer {
+		t.Fatalf("after a reset by another: %v", err)
+	}
+	if err := errors.Join(c.Reset(), c.Health()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -155,9 +155,12 @@ func TestVFIOFunctionReset(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	b.fetched(t)
+	t.Logf("%d commands are in flight", b.q.Outstanding())
 	if err := b.tr.(*vfio.Transport).Reset(); err != nil {
 		t.Fatal(err)
 	}
+	wantError[*libnvm.NotReadyError](t, "reset behind the driver's back", b.c.Health())
 	if err := b.c.Reset(); err != nil {
 		t.Fatal(err)
 	}
