@@ -41,6 +41,12 @@ type Options struct {
 	// Chains says that the controller takes transfers of more than 2 MiB, whose
 	// PRP lists need several pages.
 	Chains bool
+	// FetchBeforeReset is for controllers that do not survive a reset while
+	// there are commands that they have not fetched: QEMU 7.2 goes on fetching
+	// during the reset and then uses a queue that it has freed. Requests then go
+	// out with one doorbell, which such a controller fetches in one go, and the
+	// reset comes after the first completion; the others are still outstanding.
+	FetchBeforeReset bool
 	// Seed of the random parts; they print it. Default 1.
 	Seed uint64
 }

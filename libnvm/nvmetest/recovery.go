@@ -19,15 +19,27 @@ func testReset(e *env) {
 	data := e.pattern(4 * e.ns.BlockSize)
 	e.write(q, 9, data, 0)
 	m := e.buffer(10 * e.ns.BlockSize)
-	for i := range 10 {
-		_, err := q.Submit(&libnvm.Request{Op: libnvm.OpRead, NS: e.ns, LBA: uint64(i), Blocks: 1, Mem: m, Offset: i * e.ns.BlockSize, Tag: uint64(i)})
-		e.must(err)
+	batch := make([]libnvm.Request, 10)
+	for i := range batch {
+		batch[i] = libnvm.Request{Op: libnvm.OpRead, NS: e.ns, LBA: uint64(i), Blocks: 1, Mem: m, Offset: i * e.ns.BlockSize, Tag: uint64(i)}
+	}
+	_, n, err := q.SubmitBatch(batch)
+	e.must(err)
+	var done []libnvm.Completion
+	if e.o.FetchBeforeReset {
+		done = e.drain(q, 1)
 	}
 	e.must(e.c.Reset())
-	for _, c := range e.drain(q, 10) {
+	done = append(done, e.drain(q, n-len(done))...)
+	seen := map[uint64]bool{}
+	for _, c := range done {
 		if c.Err != nil && !errors.Is(c.Err, libnvm.ErrReset) {
 			e.Errorf("request %d ended with %v", c.Tag, c.Err)
 		}
+		seen[c.Tag] = true
+	}
+	if len(seen) != len(batch) || q.Poll(make([]libnvm.Completion, 1)) != 0 {
+		e.Errorf("%d of %d requests ended, or some twice", len(seen), len(batch))
 	}
 	for _, x := range qs {
 		e.expect(x, 9, data, 0)

@@ -36,6 +36,7 @@ func TestDriveConformance(t *testing.T) {
 		narrowDrive: {Queues: 1, DoorbellStride: 4, DoorbellEvents: true},
 	} {
 		t.Run(serial, func(t *testing.T) {
+			o.FetchBeforeReset = true
 			o.Config = libnvm.Config{IOTimeout: 20 * time.Second}
 			nvmetest.Run(t, func(t testing.TB) libnvm.Transport { return transport(t, serial) }, o)
 		})
