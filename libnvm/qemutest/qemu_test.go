@@ -45,7 +45,7 @@ func machine(mode, run string, iommu bool, minPass int) qemu.Config {
 			"-blockdev", "driver=file,node-name=f5,filename={dir}/spare.img", "-device", "nvme,id=nv2,serial=spare,drive=f5",
 			"-object", "memory-backend-ram,id=ones,size=4096", "-device", "ivshmem-plain,memdev=ones",
 			"-blockdev", "driver=file,node-name=f6,filename={dir}/narrow.img",
-			"-device", "nvme,id=nv3,serial=narrow,mdts=3,max_ioqpairs=1",
+			"-device", "nvme,id=nv3,serial=narrow,mdts=1,max_ioqpairs=1",
 			"-device", "nvme-ns,drive=f6,nsid=1,bus=nv3,logical_block_size=4096,physical_block_size=4096",
 		},
 		Timeout: 4 * time.Minute,
