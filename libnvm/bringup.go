@@ -92,7 +92,13 @@ func (c *Controller) disable() error {
 		}
 	}
 	c.regs.Write32(spec.RegCC, cc&^uint32(spec.CCEnable|spec.CCSHNMask))
-	return c.await("disable", spec.CSTSReady, 0)
+	if err := c.await("disable", spec.CSTSReady, 0); err != nil {
+		return err
+	}
+	if !c.answers() { // what a bus without a device gives is no CSTS.RDY that has fallen
+		return &NotReadyError{"disable", 0, 0, true}
+	}
+	return nil
 }
 
 // stepConfigure ends what the controller can no longer do, and points it to the

@@ -51,20 +51,9 @@ func Open(tr Transport, cfg Config) (*Controller, error) {
 	c.adminMu.Lock()
 	defer c.adminMu.Unlock()
 	if err := c.bringUp(); err != nil {
-		return nil, errors.Join(err, c.abandonLocked())
+		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
-}
-
-// abandonLocked stops a controller that could not be brought up and frees what
-// it held. Memory that it may still reach stays allocated.
-func (c *Controller) abandonLocked() error {
-	if c.health("close") == nil {
-		if err := c.disable(); err != nil {
-			return err
-		}
-	}
-	return c.freeAll()
 }
 
 // Transport is the transport that the controller is reached by.
@@ -103,7 +92,7 @@ func (c *Controller) health(what string) error {
 	case csts&spec.CSTSFatal != 0:
 		return &ControllerFatalError{what, csts}
 	case lost:
-		return &NotReadyError{what, csts, c.regs.Read32(spec.RegCC), c.regs.Read64(spec.RegCAP) == 0}
+		return &NotReadyError{what, csts, c.regs.Read32(spec.RegCC), !c.answers()}
 	}
 	return nil
 }
@@ -186,70 +175,6 @@ func (c *Controller) Reset() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Close shuts the controller down (CC.SHN), disables it and frees the queues.
-// Outstanding requests end with ErrReset. No owner may be inside a method of a
-// queue pair while it runs.
-func (c *Controller) Close() error {
-	c.adminMu.Lock()
-	defer c.adminMu.Unlock()
-	if c.State() == StateClosed {
-		return nil
-	}
-	c.mu.Lock()
-	qs := c.sortedQueues()
-	c.mu.Unlock()
-	for _, q := range qs {
-		q.fail(ErrReset)
-		q.broken = ErrClosed
-	}
-	c.setState(StateClosed)
-	if c.health("close") == nil {
-		if err := errors.Join(c.shutDown(), c.disable()); err != nil {
-			return err // the controller may still use its memory, so that stays allocated
-		}
-	}
-	return c.freeAll()
-}
-
-// freeAll gives back all memory, once the controller uses none of it.
-func (c *Controller) freeAll() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var errs []error
-	for _, q := range c.sortedQueues() {
-		q.release()
-		errs = append(errs, q.free())
-	}
-	clear(c.queues)
-	if c.admin != nil {
-		c.admin.release()
-		errs = append(errs, c.admin.free())
-		c.admin.broken = ErrClosed
-	}
-	for _, m := range append(c.retired, c.scratch) {
-		if m != nil {
-			errs = append(errs, m.Free())
-		}
-	}
-	c.retired, c.scratch = nil, nil
-	return errors.Join(errs...)
-}
-
-// shutDown is a normal shutdown: the controller writes back what it caches.
-func (c *Controller) shutDown() error {
-	cc := c.regs.Read32(spec.RegCC)
-	if cc&spec.CCEnable == 0 {
-		return nil
-	}
-	c.regs.Write32(spec.RegCC, cc&^uint32(spec.CCSHNMask)|spec.CCSHNNorm)
-	err := c.await("shutdown", spec.CSTSShutMa, spec.CSTSShutOK)
-	var te *TimeoutError
-	if errors.As(err, &te) {
-		return nil // a controller that does not finish is disabled all the same
-	}
-	return err
 }
 
 // readyTimeout is CAP.TO, in units of 500 ms, bounded by the configuration.

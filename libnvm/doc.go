@@ -20,7 +20,9 @@
 // times out is not over for the controller: its memory and its command ids are
 // quarantined until the queue pair or the controller was reset, Memory.Free
 // returns ErrMemoryHeld until then, and a completion that comes late is
-// counted, never delivered.
+// counted, never delivered. When no reset can succeed, since the drive is gone
+// or does not answer, Transport.Close ends the quarantine: it takes the device's
+// access to memory away, and Free works after it.
 //
 // # Errors
 //

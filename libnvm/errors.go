@@ -67,7 +67,7 @@ func (e *ControllerFatalError) Error() string {
 type NotReadyError struct {
 	What     string
 	CSTS, CC uint32
-	// NoAnswer says that CAP reads zero too, which no controller's does.
+	// NoAnswer says that CAP is that of no controller either.
 	NoAnswer bool
 }
 

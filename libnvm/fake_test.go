@@ -17,6 +17,7 @@ type fakeTransport struct {
 	// scatter gives each page an address of its own, far from the last.
 	scatter bool
 	memory  []*Memory
+	freed   int // pieces of memory that were given back
 }
 
 func newFake(t testing.TB) *fakeTransport {
@@ -32,7 +33,15 @@ func newFake(t testing.TB) *fakeTransport {
 
 func (f *fakeTransport) Name() string         { return "fake" }
 func (f *fakeTransport) Registers() Registers { return f.regs }
-func (f *fakeTransport) Close() error         { return nil }
+
+// Close detaches all memory, as transports do when they have closed the device.
+func (f *fakeTransport) Close() error {
+	var errs []error
+	for _, m := range f.memory {
+		errs = append(errs, m.Detach())
+	}
+	return errors.Join(errs...)
+}
 
 func (f *fakeTransport) Map([]byte) (*Memory, error) {
 	return nil, &MapError{Transport: "fake", Reason: "there is no controller"}
@@ -44,16 +53,17 @@ func (f *fakeTransport) Alloc(n int) (m *Memory, err error) {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (PageSize - 1)
 	b = b[skip : skip+pages*PageSize]
+	gone := func() error { f.freed++; return nil }
 	if f.scatter && pages > 1 {
 		addrs := make([]uint64, pages)
 		for i := range addrs {
 			f.next += 3 * PageSize
 			addrs[i] = f.next ^ uint64(i%2)<<40
 		}
-		m, err = NewChunkedMemory(b, PageSize, addrs, nil)
+		m, err = NewChunkedMemory(b, PageSize, addrs, gone)
 	} else {
 		f.next += uint64(pages+1) * PageSize
-		m, err = NewMemory(b, f.next, nil)
+		m, err = NewMemory(b, f.next, gone)
 		f.next += uint64(pages+1) * PageSize
 	}
 	if err == nil {

@@ -220,14 +220,17 @@ func (q *QueuePair) Close() error {
 }
 
 // free gives back the memory that the queue pair has allocated.
-func (q *QueuePair) free() error {
+func (q *QueuePair) free() error { return q.giveUp((*Memory).Free) }
+
+// giveUp does free's work by one of Memory's ways to end.
+func (q *QueuePair) giveUp(end func(*Memory) error) error {
 	var errs []error
 	for _, m := range []struct {
 		mem *Memory
 		own bool
 	}{{q.sqMem, q.ownSQ}, {q.cqMem, q.ownCQ}, {q.lists, true}} {
 		if m.mem != nil && m.own {
-			errs = append(errs, m.mem.Free())
+			errs = append(errs, end(m.mem))
 		}
 	}
 	if q.sqMem != nil && q.sqMem == q.ctrl.cmb.mem {

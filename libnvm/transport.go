@@ -1,9 +1,7 @@
 package libnvm
 
 import (
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/tritier/tritier/libnvm/internal/mmio"
@@ -15,7 +13,8 @@ const PageSize = 4096
 
 // Transport reaches one controller: its registers and memory that it can read
 // and write. Alloc and Map may be called from several goroutines at once.
-// Close comes last, when no Memory is used any more.
+// Close comes last, when no Memory is used any more; what is still quarantined
+// then can be freed afterwards.
 type Transport interface {
 	// Name is "soft", "vfio", "iommufd" or "raw".
 	Name() string
@@ -30,7 +29,10 @@ type Transport interface {
 	// (not on a goroutine's stack) nor be unmapped before Free. A transport
 	// that cannot do so returns a *MapError.
 	Map(buf []byte) (*Memory, error)
-	// Close stops the controller's access to all memory and unmaps the registers.
+	// Close stops the controller's access to all memory and unmaps the
+	// registers. Once it is certain that nothing reaches the memory any more,
+	// it calls Memory.Detach for all that was not freed, which ends the
+	// quarantine that no reset could end. When Close fails, that is not certain.
 	Close() error
 }
 
@@ -61,106 +63,6 @@ func (e *MapError) Error() string {
 }
 
 func (e *MapError) Unwrap() error { return e.Err }
-
-// ErrMemoryHeld is returned by Memory.Free while a command that timed out may
-// still move data to or from the memory. Reset the queue pair or the
-// controller, then free it.
-var ErrMemoryHeld = errors.New("libnvm: memory is quarantined: a command that timed out may still use it; reset the controller first")
-
-// Memory is a piece of memory that the controller can reach. Its methods may be
-// called from any goroutine; what the bytes hold is the business of whoever
-// owns the commands that use it.
-type Memory struct {
-	buf     []byte
-	base    uint64   // IOVA of buf[0] when addrs is nil
-	addrs   []uint64 // IOVA of each chunk otherwise
-	shift   uint     // log2 of the chunk's bytes
-	release func() error
-	held    atomic.Int32 // commands that timed out on it and were not reset yet
-	freed   atomic.Bool
-}
-
-// NewMemory describes buf, contiguous at iova. It is for transports; release
-// may be nil and is called once, by Free.
-func NewMemory(buf []byte, iova uint64, release func() error) (*Memory, error) {
-	if len(buf) == 0 || iova%PageSize != 0 {
-		return nil, fmt.Errorf("libnvm: memory of %d bytes at IOVA %#x: want a page-aligned IOVA and at least one byte", len(buf), iova)
-	}
-	return &Memory{buf: buf, base: iova, release: release}, nil
-}
-
-// NewChunkedMemory describes buf as chunks of chunk bytes (a power of two, at
-// least PageSize), the i-th of them at addrs[i].
-func NewChunkedMemory(buf []byte, chunk int, addrs []uint64, release func() error) (*Memory, error) {
-	if chunk < PageSize || chunk&(chunk-1) != 0 || len(buf) == 0 || (len(buf)+chunk-1)/chunk != len(addrs) {
-		return nil, fmt.Errorf("libnvm: %d bytes in chunks of %d with %d addresses do not fit together", len(buf), chunk, len(addrs))
-	}
-	m := &Memory{buf: buf, addrs: addrs, release: release}
-	for 1<<m.shift < chunk {
-		m.shift++
-	}
-	for _, a := range addrs {
-		if a%PageSize != 0 {
-			return nil, fmt.Errorf("libnvm: chunk address %#x is not page-aligned", a)
-		}
-	}
-	return m, nil
-}
-
-// Bytes is the memory itself.
-func (m *Memory) Bytes() []byte { return m.buf }
-
-// Len is its size in bytes.
-func (m *Memory) Len() int { return len(m.buf) }
-
-// IOVA is the address by which the controller knows byte off.
-func (m *Memory) IOVA(off int) (uint64, error) {
-	if off < 0 || off >= len(m.buf) {
-		return 0, fmt.Errorf("libnvm: offset %d outside memory of %d bytes", off, len(m.buf))
-	}
-	return m.iova(off), nil
-}
-
-// iova is IOVA for an offset that is known to be inside.
-func (m *Memory) iova(off int) uint64 {
-	if m.addrs == nil {
-		return m.base + uint64(off)
-	}
-	return m.addrs[off>>m.shift] + uint64(off&(1<<m.shift-1))
-}
-
-// Contiguous reports whether n bytes from off lie in one piece of IOVA space.
-func (m *Memory) Contiguous(off, n int) bool {
-	if off < 0 || n <= 0 || n > len(m.buf)-off {
-		return false
-	}
-	if m.addrs == nil {
-		return true
-	}
-	for p := (off>>m.shift + 1) << m.shift; p < off+n; p += 1 << m.shift {
-		if m.iova(p) != m.iova(off)+uint64(p-off) {
-			return false
-		}
-	}
-	return true
-}
-
-// Free gives the memory back. While commands that use it are outstanding the
-// caller must not free it; commands that timed out are known here, and Free
-// then returns ErrMemoryHeld and leaves the memory as it is. A second Free
-// does nothing.
-func (m *Memory) Free() error {
-	if m.held.Load() > 0 {
-		return ErrMemoryHeld
-	}
-	if m.freed.Swap(true) || m.release == nil {
-		return nil
-	}
-	return m.release()
-}
-
-// Held is the number of timed-out commands that may still use the memory.
-func (m *Memory) Held() int { return int(m.held.Load()) }
 
 // Registers is a mapped BAR0. The zero value reads as all ones, like a device
 // that is gone. Methods may be called from any goroutine.

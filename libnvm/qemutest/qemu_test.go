@@ -63,19 +63,19 @@ var disks = map[string]int64{"main.img": 64 << 20, "bad.img": 64 << 20, "hot.img
 
 // TestVFIO drives QEMU's controller through VFIO behind an emulated IOMMU.
 func TestVFIO(t *testing.T) {
-	qemu.Test(t, machine("vfio", "^Test(Bind|Drive|VFIO)", true, 64))
+	qemu.Test(t, machine("vfio", "^Test(Bind|Drive|VFIO)", true, 65))
 }
 
 // TestIOMMUFD does the same through the newer interface of VFIO.
 func TestIOMMUFD(t *testing.T) {
 	ownKernel(t)
-	qemu.Test(t, machine("iommufd", "^Test(Bind|Drive|VFIO)", true, 64))
+	qemu.Test(t, machine("iommufd", "^Test(Bind|Drive|VFIO)", true, 65))
 }
 
 // TestNoIOMMU drives it through VFIO's no-IOMMU mode, with physical addresses.
 func TestNoIOMMU(t *testing.T) {
 	ownKernel(t)
-	c := machine("noiommu", "^Test(Drive|RawStale|RawLarge)", false, 59)
+	c := machine("noiommu", "^Test(Drive|RawStale|RawLarge)", false, 60)
 	c.Modules = true
 	c.Params["vfio.enable_unsafe_noiommu_mode"] = "1"
 	qemu.Test(t, c)
@@ -97,5 +97,5 @@ func ownKernel(t *testing.T) {
 
 // TestRaw drives QEMU's controller through sysfs with physical addresses.
 func TestRaw(t *testing.T) {
-	qemu.Test(t, machine("raw", "^Test(Bind|Drive|Raw)", false, 63))
+	qemu.Test(t, machine("raw", "^Test(Bind|Drive|Raw)", false, 64))
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -121,9 +123,10 @@ func frame(entry uint64) (uint64, error) {
 type pool struct {
 	src source
 
-	mu   sync.Mutex // guards the fields below
-	huge []*chunk
-	live int // pieces handed out and not given back, those of several huge pages included
+	mu     sync.Mutex // guards the fields below
+	huge   []*chunk
+	live   map[*libnvm.Memory]struct{} // handed out and not given back, those of several huge pages included
+	closed bool
 }
 
 // chunk is one huge page; used[i] says whether its i-th 4 KiB page is handed out.
@@ -141,6 +144,9 @@ func (p *pool) alloc(bytes int) (*libnvm.Memory, error) {
 	size := (bytes + libnvm.PageSize - 1) &^ (libnvm.PageSize - 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.New("libnvm/raw: memory is asked for after Close")
+	}
 	if size > hugePage {
 		return p.large(size)
 	}
@@ -151,14 +157,15 @@ func (p *pool) alloc(bytes int) (*libnvm.Memory, error) {
 	n := size / libnvm.PageSize
 	from := at * libnvm.PageSize
 	b := c.b[from : from+size : from+size]
-	m, err := libnvm.NewMemory(b, c.addr+uint64(from), func() error { p.free(c, at, n); return nil })
+	var m *libnvm.Memory
+	m, err = libnvm.NewMemory(b, c.addr+uint64(from), func() error { return p.free(m, c, at, n) })
 	if err != nil {
 		return nil, err
 	}
 	// Recycled memory holds old completion entries, whose phase bits would read as new ones.
 	clear(b)
 	c.set(at, n, true)
-	p.live++
+	p.add(m)
 	return m, nil
 }
 
@@ -197,11 +204,23 @@ func (c *chunk) set(at, n int, used bool) {
 	}
 }
 
-func (p *pool) free(c *chunk, at, n int) {
+// add takes note of memory that is handed out. The caller holds mu.
+func (p *pool) add(m *libnvm.Memory) {
+	if p.live == nil {
+		p.live = map[*libnvm.Memory]struct{}{}
+	}
+	p.live[m] = struct{}{}
+}
+
+func (p *pool) free(m *libnvm.Memory, c *chunk, at, n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.set(at, n, false)
-	p.live--
+	delete(p.live, m)
+	if p.closed && len(p.live) == 0 {
+		return p.giveAll()
+	}
+	return nil
 }
 
 // large takes huge pages of its own. The caller holds mu.
@@ -210,26 +229,50 @@ func (p *pool) large(size int) (*libnvm.Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := libnvm.NewChunkedMemory(b[:size:size], hugePage, addrs, func() error {
+	var m *libnvm.Memory
+	m, err = libnvm.NewChunkedMemory(b[:size:size], hugePage, addrs, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.live--
-		return p.src.give(b)
+		delete(p.live, m)
+		err := p.src.give(b)
+		if p.closed && len(p.live) == 0 {
+			err = errors.Join(err, p.giveAll())
+		}
+		return err
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.src.give(b))
 	}
-	p.live++
+	p.add(m)
 	return m, nil
 }
 
-// close gives the huge pages back. While pieces are in use it keeps them all: leaked memory is better than memory that belongs to two.
+// detach tells all memory that the drive cannot reach it any more.
+func (p *pool) detach() error {
+	p.mu.Lock()
+	left := slices.Collect(maps.Keys(p.live))
+	p.mu.Unlock() // Detach may free the memory, which takes the lock
+	var errs []error
+	for _, m := range left {
+		errs = append(errs, m.Detach())
+	}
+	return errors.Join(errs...)
+}
+
+// close gives the huge pages back. While pieces are in use it keeps them all: leaked memory is better than memory that belongs to two. The
+// last piece to be freed then takes them with it.
 func (p *pool) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.live > 0 {
-		return fmt.Errorf("libnvm/raw: %d pieces of memory were not freed", p.live)
+	p.closed = true
+	if n := len(p.live); n > 0 {
+		return fmt.Errorf("libnvm/raw: %d pieces of memory were not freed; free them to give the huge pages back", n)
 	}
+	return p.giveAll()
+}
+
+// giveAll gives the huge pages that pieces are cut from back. The caller holds mu.
+func (p *pool) giveAll() error {
 	var errs []error
 	for _, c := range p.huge {
 		errs = append(errs, p.src.give(c.b))

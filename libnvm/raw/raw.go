@@ -101,8 +101,17 @@ func (t *Transport) Map([]byte) (*libnvm.Memory, error) {
 	return nil, &libnvm.MapError{Transport: "raw", Reason: "without an IOMMU only huge pages have a lasting physical address", Remedy: "use memory from Alloc, or VFIO with an IOMMU"}
 }
 
-// Close ends the drive's access to memory, unmaps its registers and gives the huge pages back. A second Close does nothing.
+// Close ends the drive's access to memory, unmaps its registers and gives the huge pages back; those of memory that was not freed follow with
+// the last piece, which can be freed then even if a command that timed out had used it. A second Close does nothing.
 func (t *Transport) Close() error {
-	t.once.Do(func() { t.err = errors.Join(t.stop(), t.mem.close()) })
+	t.once.Do(func() { t.err = t.close() })
 	return t.err
+}
+
+func (t *Transport) close() error {
+	err := t.stop()
+	if err == nil { // else it is not certain that the drive's access has ended
+		err = t.mem.detach()
+	}
+	return errors.Join(err, t.mem.close())
 }

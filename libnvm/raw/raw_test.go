@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -158,6 +159,63 @@ func TestMemoryInUseIsNotGivenBack(t *testing.T) {
 		t.Errorf("closed with memory in use: %v, %d pages kept", err, src.given)
 	}
 	m.Bytes()[0] = 1
+	if _, err := x.Alloc(4096); err == nil {
+		t.Error("memory was allocated after Close")
+	}
+	if err := m.Free(); err != nil || src.given != 0 {
+		t.Errorf("the last piece: %v, %d pages kept", err, src.given)
+	}
+}
+
+// TestMemoryOfADriveThatIsGone: a drive vanishes while it is enabled, with its admin queue set up. What it may still write to goes back when
+// the transport has taken its access away, not before.
+func TestMemoryOfADriveThatIsGone(t *testing.T) {
+	tr, dir := tree(t)
+	src := newInvented(4)
+	x, err := open(tr, src, addr, Options{AllowUnsafe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vanishOnEnable(t, x.Registers())
+	_, err = libnvm.Open(x, libnvm.Config{ReadyTimeout: 10 * time.Second})
+	var gone *libnvm.DeviceGoneError
+	if !errors.As(err, &gone) {
+		t.Fatalf("open: %v, want a DeviceGoneError", err)
+	}
+	if len(x.mem.live) == 0 || src.given == 0 {
+		t.Error("the rings were given back while the drive may use them")
+	}
+	large, err := x.Alloc(4 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := large.Free(); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if c := command(t, dir); c&commandBusMaster != 0 || len(x.mem.live) != 0 || src.given != 0 {
+		t.Errorf("after Close: command register %#x, %d pieces and %d pages kept", c, len(x.mem.live), src.given)
+	}
+}
+
+// vanishOnEnable plays a controller that is ready to be enabled and vanishes when it is.
+func vanishOnEnable(t *testing.T, r libnvm.Registers) {
+	const cc, csts = 0x14, 0x1c
+	r.Write32(0, 0xff|20<<24) // CAP: 256 entries, 10 s
+	r.Write32(4, 1<<5)        // the NVM command set
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+			if r.Read32(cc)&1 != 0 {
+				r.Write32(csts, 1<<32-1)
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { <-done })
 }
 
 func TestObstacles(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type arena struct {
 
 	mu      sync.Mutex
 	nextMap uint64
+	live    map[*libnvm.Memory]struct{} // what was given out and not freed
+	closed  bool
 	regions atomic.Pointer[[]region] // sorted by iova, replaced as a whole
 }
 
@@ -54,14 +57,32 @@ func newArena(bar, limit int) (*arena, error) {
 		err = fmt.Errorf("soft: reserve %d bytes of address space: %w; lower Config.MemoryLimit", size, err)
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	a := &arena{fd: fd, mem: mem, free: []span{{bar, limit}}, nextMap: mapIOVA}
+	a := &arena{fd: fd, mem: mem, free: []span{{bar, limit}}, nextMap: mapIOVA, live: map[*libnvm.Memory]struct{}{}}
 	a.regions.Store(&[]region{})
 	return a, nil
 }
 
+// close frees the memory, once nothing serves commands any more. Memory that
+// callers bring stays theirs; freeing what was given out does nothing from here
+// on, since the descriptor's number may belong to another file.
 func (a *arena) close() error {
-	return errors.Join(unix.Munmap(a.mem), unix.Close(a.fd))
+	a.mu.Lock()
+	left := slices.Collect(maps.Keys(a.live))
+	a.mu.Unlock() // Detach may free the memory, which takes the lock
+	var errs []error
+	for _, m := range left {
+		errs = append(errs, m.Detach())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	return errors.Join(append(errs, unix.Munmap(a.mem), unix.Close(a.fd))...)
 }
+
+// keep takes note of memory. It needs mu.
+func (a *arena) keep(m *libnvm.Memory) { a.live[m] = struct{}{} }
+
+var errArenaClosed = errors.New("soft: memory is asked for after Close")
 
 // alloc takes whole pages off the first span that is large enough, and leaves a
 // page that is no region behind them, so that an overrun is an error.
@@ -73,6 +94,9 @@ func (a *arena) alloc(n int) (*libnvm.Memory, error) {
 	need := n + pageSize
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return nil, errArenaClosed
+	}
 	i := slices.IndexFunc(a.free, func(s span) bool { return s.size >= need })
 	if i < 0 {
 		return nil, fmt.Errorf("soft: no %d bytes left; raise Config.MemoryLimit: %w", n, unix.ENOMEM)
@@ -86,13 +110,22 @@ func (a *arena) alloc(n int) (*libnvm.Memory, error) {
 	iova := uint64(arenaIOVA + off)
 	buf := a.mem[off : off+n : off+n]
 	a.insert(region{iova, uint64(n), unsafe.Pointer(&buf[0])})
-	return libnvm.NewMemory(buf, iova, func() error { return a.release(iova, off, n) })
+	var m *libnvm.Memory
+	m, err := libnvm.NewMemory(buf, iova, func() error { return a.release(m, iova, off, n) })
+	if err == nil {
+		a.keep(m)
+	}
+	return m, err
 }
 
 // release gives pages back to the system, so that they are zero when they come again.
-func (a *arena) release(iova uint64, off, n int) error {
+func (a *arena) release(m *libnvm.Memory, iova uint64, off, n int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	delete(a.live, m)
+	if a.closed {
+		return nil
+	}
 	a.remove(iova)
 	err := unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(off), int64(n))
 	if err != nil {
@@ -119,15 +152,24 @@ func (a *arena) adopt(buf []byte) (*libnvm.Memory, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return nil, errArenaClosed
+	}
 	iova := a.nextMap
 	a.nextMap += uint64(len(buf)) + pageSize
 	a.insert(region{iova, uint64(len(buf)), unsafe.Pointer(&buf[0])})
-	return libnvm.NewMemory(buf, iova, func() error {
+	var m *libnvm.Memory
+	m, err := libnvm.NewMemory(buf, iova, func() error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		delete(a.live, m)
 		a.remove(iova)
 		return nil
 	})
+	if err == nil {
+		a.keep(m)
+	}
+	return m, err
 }
 
 // insert and remove replace the table, which service threads read without a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -485,5 +486,83 @@ func TestHealthDuringReset(t *testing.T) {
 	}
 	if err := errors.Join(c.Reset(), c.Health()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestMemoryOfGoneDrive: no reset can end the quarantine of a drive that is
+// gone; closing it does. Memory that is freed after that touches no file that
+// got the descriptor's number meanwhile.
+func TestMemoryOfGoneDrive(t *testing.T) {
+	gate := make(chan struct{})
+	defer close(gate)
+	plan, err := soft.NewFaultPlan(1, soft.Rule{Opcodes: []libnvm.Opcode{libnvm.OpRead}, Fault: soft.Fault{Gate: gate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, 1<<20, soft.Config{Faults: plan})
+	c := bringUp(t, s, libnvm.Config{})
+	ns, err := c.Namespace(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := c.CreateQueuePair(libnvm.QueueConfig{Depth: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := s.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle, err := s.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := q.Submit(&libnvm.Request{Op: libnvm.OpRead, NS: ns, Blocks: 1, Mem: used})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Unplug()
+	var gone *libnvm.DeviceGoneError
+	if _, err := q.Wait(ticket, 0); !errors.As(err, &gone) {
+		t.Fatalf("I/O: %v", err)
+	}
+	if err := c.Reset(); !errors.As(err, &gone) {
+		t.Fatalf("reset: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := used.Free(); !errors.Is(err, libnvm.ErrMemoryHeld) {
+		t.Errorf("free before the transport is closed: %v, want ErrMemoryHeld", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var files []*os.File // one of them gets the number of the controller's memfd
+	for i := range 32 {
+		f, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteAt([]byte{byte(i + 1)}, 64<<20); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(bytes.Repeat([]byte{byte(i + 1)}, 1<<20), 0); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	if err := errors.Join(used.Free(), idle.Free()); err != nil {
+		t.Error("free after the transport is closed: ", err)
+	}
+	if _, err := s.Alloc(4096); err == nil {
+		t.Error("memory was allocated after Close")
+	}
+	for i, f := range files {
+		b := make([]byte, 1<<20)
+		if _, err := f.ReadAt(b, 0); err != nil || bytes.Count(b, []byte{byte(i + 1)}) != len(b) {
+			t.Fatalf("a file was changed by freeing memory (%v)", err)
+		}
 	}
 }

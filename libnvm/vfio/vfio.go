@@ -9,7 +9,9 @@ package vfio
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -51,9 +53,13 @@ type Transport struct {
 	name string
 	regs libnvm.Registers
 
-	mu   sync.Mutex
-	bars map[int][]byte               // mapped BARs by number
-	iova map[*libnvm.Memory]revocable // what Revoke needs to know
+	mu     sync.Mutex
+	bars   map[int][]byte               // mapped BARs by number
+	iova   map[*libnvm.Memory]revocable // all memory that was not freed, and what Revoke needs to know of it
+	closed bool                         // the drive's access to all memory has ended
+
+	once sync.Once
+	err  error // of Close
 }
 
 type revocable struct {
@@ -185,7 +191,11 @@ func (t *Transport) register(b []byte, after func() error) (*libnvm.Memory, erro
 	}
 	t.mu.Lock()
 	t.iova[m] = revocable{iova, len(b)}
+	closed := t.closed
 	t.mu.Unlock()
+	if closed { // by somebody else meanwhile, who has not seen this memory
+		return m, m.Detach()
+	}
 	return m, nil
 }
 
@@ -220,5 +230,24 @@ func (t *Transport) Reset() error { return t.dev.Reset() }
 // kernel waits for Close.
 func (t *Transport) RemovalRequested() (bool, error) { return t.dev.RemovalRequested() }
 
-// Close ends the drive's access to all memory, unmaps its registers and gives the device back to VFIO.
-func (t *Transport) Close() error { return t.dev.Close() }
+// Close ends the drive's access to all memory, unmaps its registers and gives the device back to VFIO. Memory stays the program's until it is
+// freed, which works then even for what a command that timed out had used. A second Close does nothing.
+func (t *Transport) Close() error {
+	t.once.Do(func() { t.err = t.close() })
+	return t.err
+}
+
+func (t *Transport) close() error {
+	if err := t.dev.Close(); err != nil {
+		return err // that the drive's access has ended is not certain
+	}
+	t.mu.Lock()
+	t.closed = true
+	left := slices.Collect(maps.Keys(t.iova))
+	t.mu.Unlock() // Detach may free the memory, which takes the lock
+	var errs []error
+	for _, m := range left {
+		errs = append(errs, m.Detach())
+	}
+	return errors.Join(errs...)
+}

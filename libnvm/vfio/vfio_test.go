@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -183,6 +184,48 @@ func TestMemoryThatOutlivesTheTransport(t *testing.T) {
 	if _, err := tr.Alloc(4096); err == nil {
 		t.Error("allocated after Close")
 	}
+}
+
+// TestMemoryOfADriveThatIsGone: a drive vanishes while it is enabled, with its admin queue set up. What it may still write to goes back when
+// the transport has taken its access away, not before.
+func TestMemoryOfADriveThatIsGone(t *testing.T) {
+	for _, i := range []Interface{Group, IOMMUFD} {
+		k, tree := machine(t)
+		tr, err := open(k, tree, vfiofake.Address, Options{Interface: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vanishOnEnable(t, tr.Registers())
+		_, err = libnvm.Open(tr, libnvm.Config{ReadyTimeout: 10 * time.Second})
+		var gone *libnvm.DeviceGoneError
+		if !errors.As(err, &gone) {
+			t.Fatalf("open: %v, want a DeviceGoneError", err)
+		}
+		if len(tr.iova) == 0 {
+			t.Error("the rings were given back while the drive may use them")
+		}
+		if err := tr.Close(); err != nil || len(tr.iova) != 0 {
+			t.Errorf("Close: %v, %d pieces of memory are left", err, len(tr.iova))
+		}
+	}
+}
+
+// vanishOnEnable plays a controller that is ready to be enabled and vanishes when it is.
+func vanishOnEnable(t *testing.T, r libnvm.Registers) {
+	const cc, csts = 0x14, 0x1c
+	r.Write32(0, 0xff|20<<24) // CAP: 256 entries, 10 s
+	r.Write32(4, 1<<5)        // the NVM command set
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+			if r.Read32(cc)&1 != 0 {
+				r.Write32(csts, 1<<32-1)
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { <-done })
 }
 
 // TestMemoryThatCannotBeUnmapped must not go back to the system while the drive may still write to it.

@@ -318,6 +318,57 @@ func TestDriveCMB(t *testing.T) {
 	}
 }
 
+// TestDriveGoneForGood takes a drive off the bus for good while it works on a command. Its memory cannot be freed before the transport is
+// closed, and can then.
+func TestDriveGoneForGood(t *testing.T) {
+	tr, err := openTransport(t, mainDrive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := libnvm.Open(tr, libnvm.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := c.Namespace(slowNS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tr.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := c.CreateQueuePair(libnvm.QueueConfig{Depth: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk, err := q.Submit(&libnvm.Request{Op: libnvm.OpRead, NS: ns, Blocks: 1, Mem: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command(t, addressOf(t, mainDrive), 0, decodeMemory|busMaster) // QEMU then gives zeroes
+	_, err = q.Wait(tk, 10*time.Second)
+	if e := wantError[*libnvm.NotReadyError](t, "off the bus", err); e != nil && !e.NoAnswer {
+		t.Error("the error does not say that nothing answers")
+	}
+	wantError[*libnvm.ProtocolError](t, "reset", c.Reset())
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := m.Free(); !errors.Is(err, libnvm.ErrMemoryHeld) {
+		t.Errorf("free before the transport is closed: %v, want ErrMemoryHeld", err)
+	}
+	time.Sleep(500 * time.Millisecond) // the command ends, to nowhere
+	// The raw transport says that memory is left.
+	if err := tr.Close(); err != nil {
+		t.Log("close: ", err)
+	}
+	if err := m.Free(); err != nil {
+		t.Error("free after the transport was closed: ", err)
+	}
+	b := newBench(t, mainDrive, dataNS, libnvm.QueueConfig{Depth: 4})
+	b.do(t, libnvm.OpRead, 0, 1, 0)
+}
+
 // TestDriveReopen closes everything and opens it again: a register mapping left behind would keep the device busy.
 func TestDriveReopen(t *testing.T) {
 	for range 3 {

@@ -62,11 +62,9 @@ func addressOf(t testing.TB, serial string) string {
 // reserve keeps enough huge pages for the raw mode.
 var reserve = sync.OnceFunc(func() { os.WriteFile("/proc/sys/vm/nr_hugepages", []byte("48"), 0) })
 
-// transport opens a drive in the guest's mode and closes it after the test.
-func transport(t testing.TB, serial string) libnvm.Transport {
+// openTransport opens a drive in the guest's mode.
+func openTransport(t testing.TB, serial string) (tr libnvm.Transport, err error) {
 	t.Helper()
-	var tr libnvm.Transport
-	var err error
 	switch mode := guest.Param("mode"); mode {
 	case "vfio":
 		tr, err = vfio.Open(addressOf(t, serial), vfio.Options{Bind: true, Force: true, Interface: vfio.Group})
@@ -81,6 +79,13 @@ func transport(t testing.TB, serial string) libnvm.Transport {
 	default:
 		t.Fatalf("mode %q", mode)
 	}
+	return tr, err
+}
+
+// transport opens a drive in the guest's mode and closes it after the test.
+func transport(t testing.TB, serial string) libnvm.Transport {
+	t.Helper()
+	tr, err := openTransport(t, serial)
 	if err != nil {
 		t.Fatal(err)
 	}
