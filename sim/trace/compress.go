@@ -1,13 +1,13 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
-	"fmt"
+	"errors"
 	"io"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 )
 
 // maxDecompressorWindow bounds the memory that a compressed file can ask of its
@@ -56,7 +56,56 @@ func decompress(in *input) *Error {
 	return nil
 }
 
-func gzipReader(r io.Reader, _ []byte) (io.ReadCloser, error) { return gzip.NewReader(r) }
+// compressedBuffer is how much compressed data is read at a time where a
+// decompressor does not buffer it itself.
+const compressedBuffer = 64 << 10
+
+// errTrailing means that the compressed data ended and something else follows.
+var errTrailing = errors.New("other data follows the compressed data")
+
+// gzipMembers decompresses the members of a gzip file one after the other. It
+// goes from one to the next itself, to tell what is no member from a damaged one.
+type gzipMembers struct {
+	*gzip.Reader
+	r *bufio.Reader
+}
+
+func gzipReader(r io.Reader, _ []byte) (io.ReadCloser, error) {
+	b := bufio.NewReaderSize(r, compressedBuffer)
+	d, err := gzip.NewReader(b)
+	if err != nil {
+		return nil, err
+	}
+	d.Multistream(false)
+	return &gzipMembers{d, b}, nil
+}
+
+// Read implements io.Reader.
+func (g *gzipMembers) Read(p []byte) (int, error) {
+	n, err := g.Reader.Read(p)
+	if err != io.EOF {
+		return n, err
+	}
+	return n, g.next()
+}
+
+// next begins the next member, if there is one.
+func (g *gzipMembers) next() error {
+	start, err := g.r.Peek(len(gzipMagic))
+	switch {
+	case len(start) == 0 || err != nil && err != io.EOF:
+		return err
+	case !bytes.HasPrefix(gzipMagic, start):
+		return errTrailing
+	}
+	if err := g.Reset(g.r); err == io.EOF {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
+		return err
+	}
+	g.Multistream(false)
+	return nil
+}
 
 func zstdReader(r io.Reader, _ []byte) (io.ReadCloser, error) {
 	d, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxDecompressorWindow),
@@ -64,44 +113,24 @@ func zstdReader(r io.Reader, _ []byte) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.IOReadCloser(), nil
+	return &zstdFrames{d: d}, nil
 }
 
-func xzReader(r io.Reader, head []byte) (io.ReadCloser, error) {
-	// The xz library allocates the dictionary that the first block header asks
-	// for before it has read any data, so the size is checked first.
-	if n := xzDictionary(head); n > maxDecompressorWindow {
-		return nil, fmt.Errorf("it needs a dictionary of %d MiB, more than the limit of %d MiB", n>>20, maxDecompressorWindow>>20)
+// zstdFrames tells other data after the last frame from damage.
+type zstdFrames struct{ d *zstd.Decoder }
+
+// Read implements io.Reader.
+func (z *zstdFrames) Read(p []byte) (int, error) {
+	n, err := z.d.Read(p)
+	// The first frame's magic number was there, so it is a later one's.
+	if errors.Is(err, zstd.ErrMagicMismatch) {
+		err = errTrailing
 	}
-	d, err := xz.NewReader(r)
-	if err != nil {
-		return nil, err
-	}
-	return io.NopCloser(d), nil
+	return n, err
 }
 
-// xzDictionary is the LZMA2 dictionary size in the first block header of an xz
-// stream (xz file format 1.2.1, sections 3.1 and 5.3.1), or 0 when none is seen.
-func xzDictionary(head []byte) uint64 {
-	const blockHeader = 12 // after the stream header
-	if len(head) < blockHeader+2 {
-		return 0
-	}
-	b := head[blockHeader+2:]
-	for _, flag := range []byte{0x40, 0x80} { // compressed size, uncompressed size
-		if head[blockHeader+1]&flag == 0 {
-			continue
-		}
-		for len(b) > 0 && b[0]&0x80 != 0 {
-			b = b[1:]
-		}
-		b = b[min(1, len(b)):]
-	}
-	if len(b) < 3 || b[0] != 0x21 || b[1] != 1 || b[2] > 40 {
-		return 0
-	}
-	if b[2] == 40 {
-		return 1<<32 - 1
-	}
-	return uint64(2|b[2]&1) << (b[2]/2 + 11)
+// Close implements io.Closer.
+func (z *zstdFrames) Close() error {
+	z.d.Close()
+	return nil
 }

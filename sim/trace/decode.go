@@ -122,6 +122,11 @@ func (in *input) fault(format string, err error) *Error {
 	switch {
 	case errors.As(err, &pe):
 		e.What, e.Err = "cannot be read", pe.Err
+	case errors.Is(err, errTrailing):
+		e.What = "other data follows its " + in.compression + " data: take it off"
+	case in.compression != "" && in.compression != "gzip" && errors.Is(err, io.ErrUnexpectedEOF):
+		// Less than a magic number after the end cannot be told from one cut off.
+		e.What = "its " + in.compression + " data is cut off, or a few bytes of other data follows it"
 	case in.compression != "":
 		e.What, e.Err = "its "+in.compression+" data is damaged or cut off", err
 	default:

@@ -3,6 +3,9 @@
 // A Reader yields Records in file order, in batches. Open detects the
 // compression (gzip, zstd, xz) and the format by content; formats that cannot
 // be told apart by content need an explicit name and the error says so.
+// Compressed input that is cut off is an error wherever the cut is, except where
+// a gzip member, a zstd frame or an xz stream ends: there nothing tells that
+// another one followed.
 // Split turns the byte ranges of Records into pages. Readers stream: none
 // holds more than a bounded window of its input.
 //
