@@ -42,6 +42,7 @@ type sessions struct {
 	in     *input
 	info   Info
 	tar    *tar.Reader // nil when the input is one JSON file
+	end    *tarEnd     // below tar
 	member string
 	buf    bytes.Buffer
 	count  int // sessions read
@@ -88,7 +89,8 @@ func openSessions(in *input, info Info, h *head, o *Options) (Reader, *Error) {
 		s.info.Order = Concatenated
 	}
 	if isTar(h.buf) {
-		s.tar = tar.NewReader(in)
+		s.end = &tarEnd{r: in}
+		s.tar = tar.NewReader(s.end)
 	}
 	return s, nil
 }
@@ -189,7 +191,7 @@ func (s *sessions) nextFile() ([]byte, error) {
 	for s.tar != nil {
 		h, err := s.tar.Next()
 		if err == io.EOF {
-			return nil, nil
+			return nil, s.endOfTar()
 		}
 		if err != nil {
 			return nil, s.readFault(err)
@@ -209,6 +211,37 @@ func (s *sessions) nextFile() ([]byte, error) {
 		return nil, s.fault(fmt.Sprintf("a session file of more than %d MiB", maxSessionFile>>20))
 	}
 	return s.buf.Bytes(), nil
+}
+
+// tarEnd counts the bytes of 0 at the end of what was read.
+type tarEnd struct {
+	r     io.Reader
+	zeros int
+}
+
+// Read implements io.Reader.
+func (t *tarEnd) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	last := len(bytes.TrimRight(p[:n], "\x00"))
+	if last > 0 {
+		t.zeros = 0
+	}
+	t.zeros += n - last
+	return n, err
+}
+
+// endOfTar checks that the archive ends with a block of zeros, without which it
+// is cut off between two files, and reads what is left, so that a decompressor
+// checks the end of its data.
+func (s *sessions) endOfTar() error {
+	const block = 512
+	if s.end.zeros < block {
+		return s.fault("the tar archive is cut off: its end mark is missing")
+	}
+	if _, err := io.Copy(io.Discard, s.in); err != nil {
+		return s.readFault(err)
+	}
+	return nil
 }
 
 // parse appends the requests of one session.
