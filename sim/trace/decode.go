@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -120,6 +121,8 @@ func (in *input) fault(format string, err error) *Error {
 	e := &Error{Path: in.path, Format: format, Offset: in.off + int64(in.w-in.r)}
 	var pe *os.PathError
 	switch {
+	case ended(err):
+		e.What, e.Err = "reading was ended", err
 	case errors.As(err, &pe):
 		e.What, e.Err = "cannot be read", pe.Err
 	case errors.Is(err, errTrailing):
@@ -133,6 +136,22 @@ func (in *input) fault(format string, err error) *Error {
 		e.What, e.Err = "cannot be read", err
 	}
 	return e
+}
+
+// ended says that a context ended a wait.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// nothing says that the input holds no bytes.
+func (in *input) nothing() string {
+	switch {
+	case in.compression != "":
+		return "its " + in.compression + " data holds nothing"
+	case in.size < 0:
+		return "no data: the stream is empty, or was read before (a pipe can be read once)"
+	}
+	return "the file is empty"
 }
 
 // Info implements Informer.

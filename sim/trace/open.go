@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,22 +60,16 @@ type Progresser interface {
 // Open opens the trace file at path; the caller closes the Reader. Every error
 // is an *Error.
 func Open(path string, o Options) (Reader, error) {
-	f, err := os.Open(path)
+	return OpenContext(context.Background(), path, o)
+}
+
+// OpenContext is Open whose waits end with ctx: for the first writer of a FIFO,
+// and in reads, here and in Next, of a pipe or a terminal. The error is then an
+// *Error that wraps ctx's. Reads of regular files do not look at ctx.
+func OpenContext(ctx context.Context, path string, o Options) (Reader, error) {
+	f, size, err := openFile(ctx, path)
 	if err != nil {
 		return nil, openFault(path, err)
-	}
-	st, err := f.Stat()
-	if err == nil && st.IsDir() {
-		err = errors.New("is a directory; name a trace file")
-	}
-	if err != nil {
-		fault := openFault(path, err)
-		fault.Err = errors.Join(fault.Err, f.Close())
-		return nil, fault
-	}
-	size := int64(-1)
-	if st.Mode().IsRegular() {
-		size = st.Size()
 	}
 	return open(f, size, path, o, []io.Closer{f})
 }
@@ -85,7 +80,11 @@ func openFault(path string, err error) *Error {
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &Error{Path: path, Offset: -1, What: "cannot be opened", Err: err}
+	what := "cannot be opened"
+	if ended(err) {
+		what = "opening it was ended"
+	}
+	return &Error{Path: path, Offset: -1, What: what, Err: err}
 }
 
 // New reads a trace from r; path is for messages and as a hint to the format.
@@ -130,7 +129,7 @@ func assemble(in *input, o *Options) (Reader, *Error) {
 		buf = in.window()
 	}
 	if len(buf) == 0 {
-		return nil, &Error{Path: in.path, Format: o.Format, Offset: -1, What: "the file is empty"}
+		return nil, &Error{Path: in.path, Format: o.Format, Offset: -1, What: in.nothing()}
 	}
 	h := &head{buf: buf, complete: in.last, size: in.size, name: filepath.Base(in.path)}
 	if in.last {
