@@ -138,11 +138,12 @@ type env struct {
 	c   *libnvm.Controller
 	ns  *libnvm.Namespace
 	rng *rand.Rand
+	pat *rand.ChaCha8 // of data: it fills memory fast, also under the race detector
 }
 
 func newEnv(t *testing.T, tr libnvm.Transport, o *Options) *env {
 	t.Helper()
-	e := &env{TB: t, tr: tr, o: o, rng: rand.New(rand.NewPCG(o.Seed, 0x6e766d65))}
+	e := &env{TB: t, tr: tr, o: o, rng: rand.New(rand.NewPCG(o.Seed, 0x6e766d65)), pat: patternSource(o.Seed)}
 	c, err := libnvm.Open(tr, o.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -219,13 +220,18 @@ func (e *env) buffer(bytes int) *libnvm.Memory {
 	return m
 }
 
-// pattern is n random bytes, n a multiple of 8.
+// pattern is n random bytes.
 func (e *env) pattern(n int) []byte {
 	b := make([]byte, n)
-	for i := 0; i < n; i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], e.rng.Uint64())
-	}
+	e.pat.Read(b)
 	return b
+}
+
+// patternSource is a source of random data.
+func patternSource(seed uint64) *rand.ChaCha8 {
+	var s [32]byte
+	binary.LittleEndian.PutUint64(s[:], seed)
+	return rand.NewChaCha8(s)
 }
 
 // intact checks that everything of m but [off, off+n) is canaries.

@@ -1,6 +1,7 @@
 package nvmetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -208,11 +209,10 @@ func testManyQueues(e *env) {
 // hammer writes and reads blocks of its own, k, k+8, k+16...
 func hammer(e *env, q *libnvm.QueuePair, m *libnvm.Memory, k uint64) error {
 	bs := e.ns.BlockSize
+	src := patternSource(e.o.Seed<<8 | k)
 	for i := range uint64(100) {
-		b := m.Bytes()[:bs]
-		for j := range b {
-			b[j] = byte(k*31 + i*7 + uint64(j))
-		}
+		b, got := m.Bytes()[:bs], m.Bytes()[bs:2*bs]
+		src.Read(b)
 		r := libnvm.Request{Op: libnvm.OpWrite, NS: e.ns, LBA: k + 8*(i%16), Blocks: 1, Mem: m}
 		if err := q.Do(&r); err != nil {
 			return err
@@ -221,10 +221,8 @@ func hammer(e *env, q *libnvm.QueuePair, m *libnvm.Memory, k uint64) error {
 		if err := q.Do(&r); err != nil {
 			return err
 		}
-		for j := range b {
-			if m.Bytes()[bs+j] != b[j] {
-				return fmt.Errorf("queue %d, round %d: byte %d differs", q.ID(), i, j)
-			}
+		if !bytes.Equal(got, b) {
+			return fmt.Errorf("queue %d, round %d: byte %d differs", q.ID(), i, firstDifference(got, b))
 		}
 	}
 	return nil

@@ -216,9 +216,11 @@ func testAbort(e *env) {
 	defer release()
 	t, err := q.Submit(&libnvm.Request{Op: libnvm.OpRead, NS: e.ns, Blocks: 1, Mem: m})
 	e.must(err)
-	time.Sleep(20 * time.Millisecond) // so that the controller has fetched it
-	n, err := e.c.Abort(q, t)
-	e.must(err)
+	n := 0 // until the controller has fetched it, there is nothing to abort
+	for end := time.Now().Add(10 * time.Second); n == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		n, err = e.c.Abort(q, t)
+		e.must(err)
+	}
 	if n != 1 {
 		e.Fatalf("%d commands aborted, want 1", n)
 	}

@@ -289,7 +289,7 @@ func (o *one) set(f soft.Fault) {
 func TestEachFault(t *testing.T) {
 	plan := &one{}
 	s := start(t, 1<<20, soft.Config{Faults: plan})
-	c := bringUp(t, s, libnvm.Config{IOTimeout: time.Second})
+	c := bringUp(t, s, libnvm.Config{})
 	ns, err := c.Namespace(1)
 	if err != nil {
 		t.Fatal(err)
@@ -318,8 +318,9 @@ func TestEachFault(t *testing.T) {
 		}},
 		"torn": {soft.Fault{Torn: true}, func(err error, _ *libnvm.QueuePair, d []byte) bool { return err == nil && d[8191] == 7 }},
 		"duplicate": {soft.Fault{Duplicates: 2}, func(err error, q *libnvm.QueuePair, _ []byte) bool {
-			time.Sleep(5 * time.Millisecond)
-			q.Poll(make([]libnvm.Completion, 1))
+			for end := time.Now().Add(10 * time.Second); q.Stats().Duplicate < 2 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				q.Poll(make([]libnvm.Completion, 1))
+			}
 			return err == nil && q.Stats().Duplicate == 2
 		}},
 	} {
@@ -343,10 +344,14 @@ func TestEachFault(t *testing.T) {
 				m.Bytes()[i] = 0xee
 			}
 			plan.set(x.f)
-			r.Op, r.Timeout = libnvm.OpRead, 100*time.Millisecond
+			r.Op = libnvm.OpRead
+			if x.f.Drop {
+				r.Timeout = 100 * time.Millisecond
+			}
 			if err := q.Do(&r); !x.check(err, q, m.Bytes()) {
 				t.Errorf("got %v, %+v", err, q.Stats())
 			}
+			r.Timeout = 0
 			if c.Health() != nil {
 				if err := c.Reset(); err != nil {
 					t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // raw sends commands as they are and returns their status.
 func raw(t *testing.T, q *libnvm.QueuePair, c libnvm.Command) libnvm.Status {
 	t.Helper()
-	ticket, err := q.SubmitCommand(&c, nil, 0, 5*time.Second)
+	ticket, err := q.SubmitCommand(&c, nil, 0, 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestDoorbellChecks(t *testing.T) {
 	}
 	until := func(what string, ok func(soft.Stats) bool) {
 		t.Helper()
-		for end := time.Now().Add(5 * time.Second); !ok(s.Stats()); time.Sleep(100 * time.Microsecond) {
+		for end := time.Now().Add(30 * time.Second); !ok(s.Stats()); time.Sleep(100 * time.Microsecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s is not noticed: %+v", what, s.Stats())
 			}
@@ -151,7 +151,7 @@ func TestDoorbellChecks(t *testing.T) {
 	l.CQDoorbell.Ring(2)                                                            // past what was posted
 	out := make([]libnvm.Event, 4)
 	var n int
-	for end := time.Now().Add(5 * time.Second); n == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(30 * time.Second); n == 0 && time.Now().Before(end); {
 		if n, err = c.Events(out); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestSMARTEvent(t *testing.T) {
 		s.SetCriticalWarning(bit)
 		out := make([]libnvm.Event, 4)
 		n := 0
-		for end := time.Now().Add(5 * time.Second); n == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); n == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			var err error
 			if n, err = c.Events(out); err != nil {
 				t.Fatal(err)
@@ -227,7 +227,7 @@ func TestOtherProducer(t *testing.T) {
 		doorbell := (*uint32)(unsafe.Pointer(&mem[l.SQDoorbellOffset]))
 		libnvmStore(doorbell, (i+1)%4)
 		cqe := unsafe.Slice((*uint32)(unsafe.Add(at(l.CQIOVA), i%4*16)), 4)
-		end := time.Now().Add(5 * time.Second)
+		end := time.Now().Add(30 * time.Second)
 		for libnvmLoad(&cqe[3])>>16&1 != (i/4&1)^1 {
 			if time.Now().After(end) {
 				t.Fatal("no completion")
