@@ -53,7 +53,12 @@ func grown[T any](s []T, n int) []T {
 		return s
 	}
 	t := make([]T, max(n, len(s)+len(s)/4))
-	copy(t, s)
+	// Not make and copy in a row: the compiler would join them into a call that
+	// clears the rest by hand, and so touches memory that comes zeroed from the
+	// system and may never be used.
+	if len(s) > 0 {
+		copy(t, s)
+	}
 	return t
 }
 

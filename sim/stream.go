@@ -74,7 +74,7 @@ func (s *Stream) Progress() (done, total int64) {
 }
 
 // maxExpected bounds the tables that a stream's jobs make before it is read.
-const maxExpected = 1 << 20
+const maxExpected = 1 << 24
 
 // expectPages guesses the number of distinct pages before reading: one a
 // record, so that tables need not grow. Tables are touched only where they are
@@ -82,7 +82,7 @@ const maxExpected = 1 << 20
 func (s *Stream) expectPages() int {
 	records := s.records
 	if _, total := s.Progress(); records == 0 {
-		records = total / 16
+		records = total / 4 // no format takes less for long
 	}
 	return int(min(records, maxExpected))
 }
