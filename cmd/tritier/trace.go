@@ -72,7 +72,7 @@ func (t *traceFlags) open(ctx context.Context, path string, stdin io.Reader) (tr
 	if path == "-" {
 		return trace.New(interruptible(ctx, stdin), "standard input", options)
 	}
-	return trace.Open(path, options)
+	return trace.OpenContext(ctx, path, options)
 }
 
 // pageSizeFor is the page size to split a trace with.

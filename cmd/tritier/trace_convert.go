@@ -82,8 +82,8 @@ func (f *convertFlags) run(c *cobra.Command, in, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	if in == "-" && enc.next {
-		return fmt.Errorf("%s needs two passes over the input: give a file instead of standard input", enc.name)
+	if err := twoPasses(enc, in); err != nil {
+		return err
 	}
 	open := func(ctx context.Context) (trace.Reader, error) { return f.trace.open(ctx, in, c.InOrStdin()) }
 	r, err := open(ctx)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"os"
 
+	"github.com/tritier/tritier/sim"
 	"github.com/tritier/tritier/sim/trace"
 )
 
@@ -54,15 +57,24 @@ func (e *oracleEncoder) finish() error {
 	return nil
 }
 
-// pageKey is a page's identity.
-type pageKey struct {
-	page  uint64
-	array uint32
+// twoPasses refuses inputs that cannot be read twice by an encoding that needs
+// it. A file that is not there is left to be reported when it is opened.
+func twoPasses(enc encoding, in string) error {
+	if !enc.next {
+		return nil
+	}
+	if in == "-" {
+		return fmt.Errorf("%s needs two passes over the input: give a file instead of standard input", enc.name)
+	}
+	if st, err := os.Stat(in); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		return fmt.Errorf("%s: %s needs two passes over the input, and this is not a regular file: convert a copy of it", in, enc.name)
+	}
+	return nil
 }
 
 // nextAccesses finds for each access of a trace the index of the next access
 // to the same page, -1 where there is none, by a run of its own: 8 bytes an
-// access. Formats that do not hold that get nil.
+// access and 8 a distinct page. Formats that do not hold that get nil.
 func nextAccesses(ctx context.Context, enc encoding, pageSize uint64, open func(context.Context) (trace.Reader, error)) (next []int64, err error) {
 	if !enc.next {
 		return nil, nil
@@ -72,24 +84,25 @@ func nextAccesses(ctx context.Context, enc encoding, pageSize uint64, open func(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	last := map[pageKey]int{}
-	pages := pagesOf(cancellable{r, ctx}, pageSize)
-	recs := make([]trace.Record, copyBatch)
+	pages := sim.NewStream(cancellable{r, ctx}, "", pageSize) // numbers the pages densely
+	var last []int64                                          // access to each page, plus 1
+	var b sim.Block
 	for {
-		n, err := pages.Next(recs)
-		if errors.Is(err, io.EOF) && n == 0 {
+		if err := pages.Next(&b, copyBatch); err == io.EOF {
 			return next, nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return nil, err
 		}
-		for i := range recs[:n] {
-			key := pageKey{recs[i].Addr, recs[i].Array}
-			if before, seen := last[key]; seen {
-				next[before] = int64(len(next))
+		if more := b.Pages - len(last); more > 0 {
+			last = append(last, make([]int64, more)...)
+		}
+		for _, a := range b.Accesses {
+			before := &last[a.Page()]
+			if *before > 0 {
+				next[*before-1] = int64(len(next))
 			}
-			last[key] = len(next)
 			next = append(next, -1)
+			*before = int64(len(next))
 		}
 	}
 }
