@@ -1,13 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"errors"
 	"io"
 	"math"
 	"slices"
 
+	"github.com/tritier/tritier/sim"
 	"github.com/tritier/tritier/sim/trace"
+	"github.com/tritier/tritier/tier"
 )
 
 // summary is what trace info finds out; the JSON names are an interface.
@@ -41,82 +41,89 @@ type top struct {
 // topPercents are the shares of the pages that a summary looks at.
 var topPercents = []float64{0.1, 1, 10}
 
-// tally counts a trace.
-type tally struct {
-	summary
-	counts      map[pageKey]uint64 // accesses by page; prefetched pages count 0
-	arrays      map[uint32]bool
-	first, last uint64 // time
+// observer notes what the records of a trace say beyond their pages.
+type observer struct {
+	trace.Reader
+	arrays      map[uint32]struct{}
+	last        uint32 // array of the record before, if any
+	first, upto uint64 // time
+}
+
+// Info passes the description on.
+func (o *observer) Info() trace.Info { return infoOf(o.Reader) }
+
+// Next implements trace.Reader.
+func (o *observer) Next(recs []trace.Record) (int, error) {
+	n, err := o.Reader.Next(recs)
+	for i := range recs[:n] {
+		r := &recs[i]
+		if r.Array != o.last || len(o.arrays) == 0 {
+			o.last = r.Array
+			o.arrays[r.Array] = struct{}{}
+		}
+		o.first, o.upto = min(o.first, r.Time), max(o.upto, r.Time)
+	}
+	return n, err
 }
 
 // summarise reads r to its end.
 func summarise(r trace.Reader, path string, pageSize uint64) (*summary, error) {
-	info := infoOf(r)
-	t := tally{counts: map[pageKey]uint64{}, arrays: map[uint32]bool{}, first: math.MaxUint64}
-	t.summary = summary{Trace: path, Format: info.Format, Compression: info.Compression, Source: info.Source,
-		Order: info.Order, PageSize: pageSize}
-	pages := trace.NewSplitter(r, pageSize)
-	batch := make([]trace.Access, copyBatch)
+	o := &observer{Reader: r, arrays: map[uint32]struct{}{}, first: math.MaxUint64}
+	// A stream numbers pages densely: counting them needs no map of its own.
+	pages := sim.NewStream(o, path, pageSize)
+	counts, whole, err := countPages(pages)
+	if err != nil {
+		return nil, err
+	}
+	info, got := infoOf(r), pages.Info()
+	s := &summary{Trace: path, Format: info.Format, Compression: info.Compression, Source: info.Source, Order: info.Order,
+		PageSize: pageSize, Accesses: got.Accesses, Reads: got.Accesses - got.Writes, Writes: got.Writes, WholeWrites: whole,
+		Prefetches: got.Prefetches, DistinctPages: uint64(got.Pages), Footprint: uint64(got.Pages) * pageSize,
+		Arrays: uint64(len(o.arrays)), Requests: got.Requests, TimeSpan: o.upto - min(o.first, o.upto)}
+	s.Top = hottest(counts, s.Accesses)
+	return s, nil
+}
+
+// countPages counts the accesses of each page, prefetched ones counting 0, and
+// the writes of whole pages.
+func countPages(pages *sim.Stream) (counts []uint64, whole uint64, err error) {
+	var b sim.Block
 	for {
-		n, err := pages.Next(batch)
-		if errors.Is(err, io.EOF) && n == 0 {
-			return t.finish(), nil
+		if err := pages.Next(&b, copyBatch); err == io.EOF {
+			return counts, whole, nil
+		} else if err != nil {
+			return nil, 0, err
 		}
-		if err != nil {
-			return nil, err
+		if more := b.Pages - len(counts); more > 0 {
+			counts = append(counts, make([]uint64, more)...)
 		}
-		for i := range batch[:n] {
-			t.add(&batch[i])
+		for _, a := range b.Accesses {
+			switch a.Op() {
+			case tier.Prefetch:
+			case tier.Overwrite:
+				whole++
+				fallthrough
+			default:
+				counts[a.Page()]++
+			}
 		}
 	}
 }
 
-// add counts one access.
-func (t *tally) add(a *trace.Access) {
-	key := pageKey{a.Page, a.Array}
-	switch a.Op {
-	case trace.Prefetch:
-		t.Prefetches++
-		t.counts[key] += 0 // it is part of the footprint
-	case trace.Write:
-		t.Writes++
-		if a.Whole {
-			t.WholeWrites++
-		}
-		t.counts[key]++
-	default:
-		t.Reads++
-		t.counts[key]++
+// hottest finds the shares of the most accessed pages; it sorts counts.
+func hottest(counts []uint64, accesses uint64) (tops []top) {
+	if accesses == 0 {
+		return nil
 	}
-	if a.RequestStart {
-		t.Requests++
-	}
-	t.arrays[a.Array] = true
-	t.first, t.last = min(t.first, a.Time), max(t.last, a.Time)
-}
-
-// finish derives the rest.
-func (t *tally) finish() *summary {
-	t.Accesses = t.Reads + t.Writes
-	t.DistinctPages = uint64(len(t.counts))
-	t.Footprint = t.DistinctPages * t.PageSize
-	t.Arrays = uint64(len(t.arrays))
-	t.TimeSpan = t.last - min(t.first, t.last)
-	if t.Accesses == 0 {
-		return &t.summary
-	}
-	counts := make([]uint64, 0, len(t.counts))
-	for _, n := range t.counts {
-		counts = append(counts, n)
-	}
-	slices.SortFunc(counts, func(a, b uint64) int { return cmp.Compare(b, a) })
+	slices.Sort(counts)
+	slices.Reverse(counts)
 	for _, percent := range topPercents {
 		n := max(1, int(math.Ceil(float64(len(counts))*percent/100)))
 		sum := uint64(0)
 		for _, c := range counts[:n] {
 			sum += c
 		}
-		t.Top = append(t.Top, top{percent, uint64(n), 100 * float64(sum) / float64(t.Accesses)})
+		tops = append(tops, top{percent, uint64(n), 100 * float64(sum) / float64(accesses)})
 	}
-	return &t.summary
+	return tops
 }
