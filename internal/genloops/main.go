@@ -1,5 +1,6 @@
 // Command genloops writes the machine's inner loops, tier/twotier_gen.go and
-// tier/threetier_gen.go: one of each for every evictor. Go compiles a generic
+// tier/threetier_gen.go, one of each for every evictor, and tier/pick_gen.go,
+// which picks one. Go compiles a generic
 // loop over pointer types once and calls through a dictionary; one loop for
 // each concrete type inlines the evictor's hit path, which is most of what a
 // replay does.
@@ -23,6 +24,7 @@ var evictors = []string{"LRU", "FIFO", "Clock", "Sieve", "LFU", "Random", "S3FIF
 
 // files names each generated file's template.
 var files = map[string]string{
+	"pick_gen.go":      "pick.go.tmpl",
 	"twotier_gen.go":   "twotier.go.tmpl",
 	"threetier_gen.go": "threetier.go.tmpl",
 }
