@@ -15,6 +15,30 @@ type nvbitDecoder struct {
 	launch   uint64            // grid launch of the line before
 	launched bool
 	start    bool // the next record starts a launch
+	shape    nvbitShape
+	lines    int64 // of mem_trace
+}
+
+// nvbitShape is what the address lists of all lines so far have in common: the
+// tool pads addresses to one width and prints every lane, active or not. A list
+// at the file's end that has less is cut off, though it may look whole.
+type nvbitShape struct {
+	width int // bytes of an address; 0 when they differ
+	lanes int // addresses; 0 when they differ
+}
+
+// shapeOf is the shape of one list.
+func shapeOf(addrs [][]byte) nvbitShape {
+	s := nvbitShape{lanes: len(addrs)}
+	for i, a := range addrs {
+		if i == 0 {
+			s.width = len(a)
+		} else if len(a) != s.width {
+			s.width = 0
+			break
+		}
+	}
+	return s
 }
 
 var nvbitMark = []byte("grid_launch_id ")
@@ -33,7 +57,8 @@ func (d *nvbitDecoder) decode(buf []byte, last bool, recs []Record) (n, used int
 		}
 		d.line++
 		if bytes.Contains(line, nvbitMark) {
-			if what := d.parse(line); what != "" {
+			whole := buf[used+size-1] == '\n'
+			if what := d.parse(line, whole); what != "" {
 				return n, used, &fault{line: d.line, what: what}
 			}
 		}
@@ -45,7 +70,9 @@ func (d *nvbitDecoder) decode(buf []byte, last bool, recs []Record) (n, used int
 // parse reads a line such as
 //
 //	MEMTRACE: CTX 0x55d0 - grid_launch_id 0 - CTA 0,0,0 - warp 0 - LDG.E - 0x7f00 0x0 ...
-func (d *nvbitDecoder) parse(line []byte) (what string) {
+//
+// which is whole if its end was seen.
+func (d *nvbitDecoder) parse(line []byte, whole bool) (what string) {
 	d.i, d.n = 0, 0
 	f := bytes.Split(line, []byte(" - "))
 	if len(f) < 4 {
@@ -59,6 +86,9 @@ func (d *nvbitDecoder) parse(line []byte) (what string) {
 	lanes := splitFields(f[len(f)-1], addrs[:])
 	if len(opcode) == 0 || opcode[0] < 'A' || opcode[0] > 'Z' || lanes == 0 || lanes > warpLanes {
 		return "needs an opcode and 1 to 32 addresses: " + clip(line)
+	}
+	if what = d.compare(addrs[:lanes], whole); what != "" {
+		return what
 	}
 	tmpl, global := nvbitOpcode(opcode)
 	for _, tok := range addrs[:lanes] {
@@ -82,6 +112,33 @@ func (d *nvbitDecoder) parse(line []byte) (what string) {
 		}
 		d.lanes[d.n] = r
 		d.n++
+	}
+	return ""
+}
+
+// compare notes the shape of a list of addresses; one that is not whole must
+// have the shape of the lists before, and its last address the width of the others.
+func (d *nvbitDecoder) compare(addrs [][]byte, whole bool) (what string) {
+	s := shapeOf(addrs)
+	if !whole {
+		width, last := d.shape.width, len(addrs)-1
+		if d.lines == 0 {
+			width = shapeOf(addrs[:last]).width
+		}
+		if width > 0 && len(addrs[last]) < width || d.shape.lanes > s.lanes {
+			return "the file is cut off in the line's addresses, at " + clip(addrs[last])
+		}
+		return ""
+	}
+	if d.lines++; d.lines == 1 {
+		d.shape = s
+		return ""
+	}
+	if s.width != d.shape.width {
+		d.shape.width = 0
+	}
+	if s.lanes != d.shape.lanes {
+		d.shape.lanes = 0
 	}
 	return ""
 }
