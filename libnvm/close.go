@@ -57,11 +57,11 @@ func (c *Controller) stop() error {
 	return errors.Join(err, c.endMemory((*Memory).abandon))
 }
 
-// answers reports whether there is a controller at the registers: where there
-// is none, the bus gives ones, or zeroes, and CAP is neither with any controller.
+// answers reports whether there is a controller at the registers. Where there
+// is none, the bus gives ones, or zeroes: no controller has a CSTS of all ones
+// or a CAP of zero.
 func (c *Controller) answers() bool {
-	caps := c.regs.Read64(spec.RegCAP)
-	return caps != 0 && caps != 1<<64-1
+	return c.regs.Read32(spec.RegCSTS) != 1<<32-1 && c.regs.Read64(spec.RegCAP) != 0
 }
 
 // freeAll ends the quarantine and gives back all memory, once the controller

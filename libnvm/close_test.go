@@ -3,6 +3,7 @@ package libnvm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,28 +36,7 @@ func TestCloseOfSickController(t *testing.T) {
 		{"never ready, and a reset has failed", spec.CSTSReady, spec.CCEnable, 0xff, true, false, "*libnvm.TimeoutError"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			h := newHost(t, 8)
-			h.c.cfg.ReadyTimeout = 20 * time.Millisecond
-			h.c.queues[1] = h.q
-			rings := len(h.f.memory)
-			m, err := h.f.Alloc(PageSize)
-			h.must(err)
-			h.c.scratch, err = h.f.Alloc(PageSize)
-			h.must(err)
-			h.c.scratch.held.Add(1) // of an admin command that timed out
-			h.c.admin = newQueuePair(h.c, 0, 2)
-			h.must(h.c.admin.allocate(QueueConfig{}))
-			h.c.admin.slots[0].state, h.c.admin.slots[0].mem = slotQuarantined, h.c.scratch
-			driver := rings + 3 // with scratch and the admin queue's rings
-
-			h.f.regs.Write32(spec.RegCSTS, spec.CSTSReady)
-			h.c.setState(StateReady)
-			_, err = h.q.Submit(&Request{Op: OpRead, NS: h.ns, Blocks: 1, Mem: m, Timeout: shortly})
-			h.must(err)
-			h.q.expire(now() + int64(time.Second))
-			if m.Held() != 1 || !errors.Is(m.Free(), ErrMemoryHeld) {
-				t.Fatalf("held by %d commands after a time-out", m.Held())
-			}
+			h, m, driver := timedOut(t)
 			h.f.regs.Write32(spec.RegCAP, x.caps)
 			h.f.regs.Write32(spec.RegCC, x.cc)
 			h.f.regs.Write32(spec.RegCSTS, x.csts)
@@ -65,16 +45,8 @@ func TestCloseOfSickController(t *testing.T) {
 					t.Fatal("the reset succeeded")
 				}
 			}
-			err = h.c.Close()
-			inner := err
-			for inner != nil && fmt.Sprintf("%T", inner) != x.want {
-				if j, ok := inner.(interface{ Unwrap() []error }); ok {
-					inner = j.Unwrap()[0]
-				} else {
-					inner = errors.Unwrap(inner)
-				}
-			}
-			if fmt.Sprintf("%T", inner) != x.want {
+			err := h.c.Close()
+			if !hasType(err, x.want) {
 				t.Errorf("close: %v, want %s", err, x.want)
 			}
 			if err := m.Free(); x.freed && err != nil || !x.freed && !errors.Is(err, ErrMemoryHeld) {
@@ -95,6 +67,48 @@ func TestCloseOfSickController(t *testing.T) {
 			}
 		})
 	}
+}
+
+// timedOut is a ready controller with an I/O command and an admin command that
+// timed out: m is the caller's memory, and driver how many pieces the driver has.
+func timedOut(t *testing.T) (h *host, m *Memory, driver int) {
+	t.Helper()
+	h = newHost(t, 8)
+	h.c.cfg.ReadyTimeout = 20 * time.Millisecond
+	h.c.queues[1] = h.q
+	var err error
+	h.c.scratch, err = h.f.Alloc(PageSize)
+	h.must(err)
+	h.c.admin = newQueuePair(h.c, 0, 2)
+	h.must(h.c.admin.allocate(QueueConfig{}))
+	h.c.scratch.held.Add(1)
+	h.c.admin.slots[0].state, h.c.admin.slots[0].mem = slotQuarantined, h.c.scratch
+	driver = len(h.f.memory)
+	m, err = h.f.Alloc(PageSize)
+	h.must(err)
+	h.f.regs.Write32(spec.RegCSTS, spec.CSTSReady)
+	h.c.setState(StateReady)
+	_, err = h.q.Submit(&Request{Op: OpRead, NS: h.ns, Blocks: 1, Mem: m, Timeout: shortly})
+	h.must(err)
+	h.q.expire(now() + int64(time.Second))
+	if m.Held() != 1 || !errors.Is(m.Free(), ErrMemoryHeld) {
+		t.Fatalf("held by %d commands after a time-out", m.Held())
+	}
+	return h, m, driver
+}
+
+// hasType reports whether an error of the type with this name is in the chain.
+func hasType(err error, name string) bool {
+	if fmt.Sprintf("%T", err) == name {
+		return true
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(x error) bool { return hasType(x, name) })
+	case interface{ Unwrap() error }:
+		return hasType(e.Unwrap(), name)
+	}
+	return false
 }
 
 // TestDetachAndAbandon: whichever comes last frees the memory, once.
