@@ -284,6 +284,38 @@ func (o *one) set(f soft.Fault) {
 	o.next = &f
 }
 
+// eachFault has a fault of each kind and what the host sees of a read of 8 KiB.
+var eachFault = map[string]struct {
+	f     soft.Fault
+	check func(err error, q *libnvm.QueuePair, data []byte) bool
+}{
+	"status": {soft.Fault{Status: libnvm.StatusInternalError, DNR: true}, func(err error, _ *libnvm.QueuePair, d []byte) bool {
+		var se *libnvm.StatusError
+		return errors.As(err, &se) && se.Status == libnvm.StatusInternalError && se.DNR && d[0] == 0xee
+	}},
+	"short read": {soft.Fault{Status: libnvm.StatusUnrecoveredRead, Transfer: 4096}, func(err error, _ *libnvm.QueuePair, d []byte) bool {
+		return errors.Is(err, &libnvm.StatusError{Status: libnvm.StatusUnrecoveredRead}) && d[0] == 7 && d[4096] == 0xee
+	}},
+	"corrupt": {soft.Fault{Corrupt: true}, func(err error, _ *libnvm.QueuePair, d []byte) bool {
+		return err == nil && bytes.Count(d[:8192], []byte{7}) == 8191
+	}},
+	"drop": {soft.Fault{Drop: true}, func(err error, q *libnvm.QueuePair, _ []byte) bool {
+		var te *libnvm.TimeoutError
+		return errors.As(err, &te) && q.Quarantined() == 1
+	}},
+	"fatal": {soft.Fault{Fatal: true}, func(err error, _ *libnvm.QueuePair, _ []byte) bool {
+		var fe *libnvm.ControllerFatalError
+		return errors.As(err, &fe)
+	}},
+	"torn": {soft.Fault{Torn: true}, func(err error, _ *libnvm.QueuePair, d []byte) bool { return err == nil && d[8191] == 7 }},
+	"duplicate": {soft.Fault{Duplicates: 2}, func(err error, q *libnvm.QueuePair, _ []byte) bool {
+		for end := time.Now().Add(10 * time.Second); q.Stats().Duplicate < 2 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			q.Poll(make([]libnvm.Completion, 1))
+		}
+		return err == nil && q.Stats().Duplicate == 2
+	}},
+}
+
 // TestEachFault shows what the host sees of each kind of fault.
 func TestEachFault(t *testing.T) {
 	plan := &one{}
@@ -293,36 +325,7 @@ func TestEachFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, x := range map[string]struct {
-		f     soft.Fault
-		check func(err error, q *libnvm.QueuePair, data []byte) bool
-	}{
-		"status": {soft.Fault{Status: libnvm.StatusInternalError, DNR: true}, func(err error, _ *libnvm.QueuePair, d []byte) bool {
-			var se *libnvm.StatusError
-			return errors.As(err, &se) && se.Status == libnvm.StatusInternalError && se.DNR && d[0] == 0xee
-		}},
-		"short read": {soft.Fault{Status: libnvm.StatusUnrecoveredRead, Transfer: 4096}, func(err error, _ *libnvm.QueuePair, d []byte) bool {
-			return errors.Is(err, &libnvm.StatusError{Status: libnvm.StatusUnrecoveredRead}) && d[0] == 7 && d[4096] == 0xee
-		}},
-		"corrupt": {soft.Fault{Corrupt: true}, func(err error, _ *libnvm.QueuePair, d []byte) bool {
-			return err == nil && bytes.Count(d[:8192], []byte{7}) == 8191
-		}},
-		"drop": {soft.Fault{Drop: true}, func(err error, q *libnvm.QueuePair, _ []byte) bool {
-			var te *libnvm.TimeoutError
-			return errors.As(err, &te) && q.Quarantined() == 1
-		}},
-		"fatal": {soft.Fault{Fatal: true}, func(err error, _ *libnvm.QueuePair, _ []byte) bool {
-			var fe *libnvm.ControllerFatalError
-			return errors.As(err, &fe)
-		}},
-		"torn": {soft.Fault{Torn: true}, func(err error, _ *libnvm.QueuePair, d []byte) bool { return err == nil && d[8191] == 7 }},
-		"duplicate": {soft.Fault{Duplicates: 2}, func(err error, q *libnvm.QueuePair, _ []byte) bool {
-			for end := time.Now().Add(10 * time.Second); q.Stats().Duplicate < 2 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-				q.Poll(make([]libnvm.Completion, 1))
-			}
-			return err == nil && q.Stats().Duplicate == 2
-		}},
-	} {
+	for name, x := range eachFault {
 		t.Run(name, func(t *testing.T) {
 			q, err := c.CreateQueuePair(libnvm.QueueConfig{Depth: 8})
 			if err != nil {
