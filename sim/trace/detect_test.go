@@ -100,6 +100,39 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// TestNoKnownFormat: a file of no format that is nearly one names the line that
+// is wrong, and one without content says that.
+func TestNoKnownFormat(t *testing.T) {
+	blank := strings.Repeat("\n", headBytes)
+	for _, c := range []struct {
+		file, in string
+		line     int64
+		what     string
+	}{
+		{"x", "page\n1\n2\n3\n", 1, `nearly ids, but here "page" is not a decimal page number`},
+		{"x", "# ids\n\n1\n12x\n2\n3\n", 4, `nearly ids, but here "12x" is not`},
+		{"x", "oops\n1f R\n2e W\n", 1, `nearly ids, but here "oops" is not a hexadecimal page number`},
+		{"x.ids", "oops\n", 1, `nearly ids, but here "oops"`},
+		{"x.IDS.gz", "1 up\n2\n", 1, "nearly ids, but here the operation must be"},
+		{"x.lis", "1 2 0\n", 1, "nearly lis, but here a line needs four numbers"},
+		{"x", "1 2 0\n1 2 0 0\n1 2 0 0\n", 1, "nearly lis, but here a line needs four numbers"},
+		{"x", "1 2 3 4 1\n2 2 3 4 2\n3 2 3 4 1\n", 2, "nearly mqsim, but here the type must be 0"},
+		{"x.mqsim", "1 2 3 4\n", 1, "nearly mqsim, but here a line needs five numbers"},
+		{"x", "a\n1\n*\n2\n*\n", 1, "nearly lirs, but here"},
+		{"x", "x\n L 10,4\n S 20,4\n", 1, "nearly lackey, but here"},
+		{"x", "{\n" + strings.Repeat("{\"timestamp\":1,\"hash_ids\":[1]}\n", 3), 1, "nearly mooncake, but here not a JSON object"},
+		{"x", "To be or not to be\nthat is\n", 0, "no known trace format; if it is one of"},
+		{"x", "  \n\n \t\r\n", 0, "the file has no records"},
+		{"x.csv", "# only\n# comments\n\n", 0, "the file has no records"},
+		{"x", blank + "1\n", 0, "no known trace format"},
+	} {
+		_, err := New(strings.NewReader(c.in), c.file, Options{})
+		if te, ok := err.(*Error); !ok || te.Line != c.line || !strings.Contains(te.Error(), c.what) {
+			t.Errorf("%s %.30q: %v\nwant line %d: %s", c.file, c.in, err, c.line, c.what)
+		}
+	}
+}
+
 // TestLateMarker: a * line beyond the head still starts a request.
 func TestLateMarker(t *testing.T) {
 	in := strings.Repeat("1\n", headBytes) + "*\n2\n"

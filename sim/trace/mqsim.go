@@ -49,7 +49,7 @@ func sectorRecord(v [5]uint64, r *Record) (ok bool, what string) {
 // between them the file may as well be a csv file without a header.
 func probeMQSim(h *head) verdict {
 	var last uint64
-	tabs := false
+	tabs, some := false, false
 	v := h.everyLine(func(line []byte) bool {
 		var r Record
 		ok, what := parseMQSim(line, &r)
@@ -57,11 +57,14 @@ func probeMQSim(h *head) verdict {
 			return false
 		}
 		if ok {
-			last = r.Time
+			last, some = r.Time, true
 		}
 		tabs = tabs || bytes.IndexByte(line, '\t') >= 0
 		return true
 	})
+	if !some {
+		return no
+	}
 	if v == sure && (tabs || last == 0) {
 		return maybe
 	}

@@ -165,6 +165,9 @@ func choose(h *head, o *Options) (*format, *Error) {
 		return byName(o.Format), nil
 	}
 	h.columns = o.Columns
+	if len(h.columns) == 0 && h.complete && h.blank() {
+		return nil, unknown(h)
+	}
 	sure, maybe := detect(h)
 	if len(sure) == 1 {
 		return byName(sure[0]), nil
@@ -174,8 +177,7 @@ func choose(h *head, o *Options) (*format, *Error) {
 		return nil, &Error{Offset: -1, What: fmt.Sprintf("the content does not decide the format; it may be %s: say which with --format NAME",
 			strings.Join(names, " or "))}
 	}
-	return nil, &Error{Offset: -1, What: fmt.Sprintf("no known trace format; if it is one of %s, say which with --format NAME",
-		strings.Join(formatNames(), ", "))}
+	return nil, unknown(h)
 }
 
 // limited ends a Reader after a number of records.
