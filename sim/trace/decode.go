@@ -93,7 +93,7 @@ func (t *windowReader) end(left int) error {
 
 // place turns a decoder's fault into an Error; the window must not have moved.
 func (t *windowReader) place(err error) *Error {
-	e := &Error{Path: t.in.path, Format: t.info.Format}
+	e := &Error{Path: t.in.path, Format: t.info.Format, Packed: t.in.compression != ""}
 	var f *fault
 	if errors.As(err, &f) {
 		e.Line, e.What, e.Err = f.line, f.what, f.err
@@ -110,7 +110,7 @@ func (t *windowReader) place(err error) *Error {
 // readFault describes a failure of the bytes below the decoder.
 func (t *windowReader) readFault(err error) *Error {
 	if err == errWindowFull {
-		return &Error{Path: t.in.path, Format: t.info.Format, Offset: t.in.off,
+		return &Error{Path: t.in.path, Format: t.info.Format, Offset: t.in.off, Packed: t.in.compression != "",
 			What: fmt.Sprintf("a line or block here is longer than %d MiB", maxWindow>>20)}
 	}
 	return t.in.fault(t.info.Format, err)
@@ -118,7 +118,7 @@ func (t *windowReader) readFault(err error) *Error {
 
 // fault describes a failure to read or decompress the input.
 func (in *input) fault(format string, err error) *Error {
-	e := &Error{Path: in.path, Format: format, Offset: in.off + int64(in.w-in.r)}
+	e := &Error{Path: in.path, Format: format, Offset: in.off + int64(in.w-in.r), Packed: in.compression != ""}
 	var pe *os.PathError
 	switch {
 	case ended(err):
@@ -163,7 +163,7 @@ func (t *windowReader) Progress() (done, total int64) { return t.in.progress() }
 // Close implements Reader.
 func (t *windowReader) Close() error {
 	if t.err == nil {
-		t.err = &Error{Path: t.in.path, Format: t.info.Format, Offset: t.in.off, What: "read after Close"}
+		t.err = &Error{Path: t.in.path, Format: t.info.Format, Offset: -1, What: "read after Close"}
 	}
 	return t.in.close()
 }

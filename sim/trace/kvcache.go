@@ -365,7 +365,7 @@ func (s *sessions) ids(j *jscan) (what string) {
 }
 
 func (s *sessions) fault(what string) *Error {
-	return &Error{Path: s.in.path, Format: s.info.Format, Offset: s.in.off, What: what}
+	return &Error{Path: s.in.path, Format: s.info.Format, Offset: s.in.off, Packed: s.in.compression != "", What: what}
 }
 
 func (s *sessions) readFault(err error) *Error {

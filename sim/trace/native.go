@@ -448,7 +448,7 @@ func openNative(in *input, info Info, h *head, _ *Options) (Reader, *Error) {
 		f = &fault{what: "the file is cut off in its header"}
 	}
 	if f != nil {
-		return nil, &Error{Path: in.path, Format: info.Format, Offset: int64(f.at), What: f.what}
+		return nil, &Error{Path: in.path, Format: info.Format, Offset: int64(f.at), Packed: in.compression != "", What: f.what}
 	}
 	hdr.fill(&info)
 	return &windowReader{in: in, dec: &nativeDecoder{}, info: info}, nil

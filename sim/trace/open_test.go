@@ -87,6 +87,26 @@ func TestCompression(t *testing.T) {
 	}
 }
 
+// TestPackedOffset: offsets are in what a decompressor gives.
+func TestPackedOffset(t *testing.T) {
+	oracle := makeOracle(1000, 3)
+	clear(oracle[24*500+16 : 24*500+24]) // no next access
+	for name := range packers {
+		_, err := readBytes(t, pack(t, name, oracle), Options{Format: "oracleGeneral"}, 100)
+		if want := "mem: offset 12000 of the decompressed data (oracleGeneral)"; err == io.EOF || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cut := pack(t, name, manyIDs(60_000))
+		_, err = readBytes(t, cut[:len(cut)/2], Options{Format: "ids"}, 100)
+		if err == io.EOF || !strings.Contains(err.Error(), " of the decompressed data (ids): its "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := readBytes(t, oracle, Options{Format: "oracleGeneral"}, 100); strings.Contains(err.Error(), "decompressed") {
+		t.Error(err)
+	}
+}
+
 // damage flips a bit in the middle.
 func damage(b []byte) []byte {
 	b = bytes.Clone(b)

@@ -82,7 +82,8 @@ type Error struct {
 	Path   string // file, as the caller named it
 	Format string // format being read; empty when it was not known yet
 	Line   int64  // 1-based line of a text format; 0 when not a text format
-	Offset int64  // byte offset in the decompressed input, when Line is 0; -1: the file as a whole
+	Offset int64  // byte offset in the input, decompressed, when Line is 0; -1: the file as a whole
+	Packed bool   // the input is compressed: Offset is not one of the file as stored
 	Record int64  // 1-based record, for faults found after decoding; else 0
 	Member string // file within an archive that the place refers to, or empty
 	What   string // what is wrong and, where it helps, what to do
@@ -102,6 +103,9 @@ func (e *Error) Error() string {
 		where = fmt.Sprintf("%s:%d", where, e.Line)
 	case e.Offset >= 0:
 		where = fmt.Sprintf("%s: offset %d", where, e.Offset)
+		if e.Packed && e.Member == "" {
+			where += " of the decompressed data"
+		}
 	}
 	if e.Format != "" {
 		where += " (" + e.Format + ")"
