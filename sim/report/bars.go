@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/sim"
 )
 
@@ -34,14 +33,16 @@ type segment struct {
 	value func(r *sim.Result) uint64
 }
 
-// segments in stacking order: SSD fetches last, so that they can be compared
-// with the bound from the right edge.
+// segments in stacking order: SSD reads first, from a common edge, so that they
+// can be compared with each other and with the bound. Reads by prefetches come
+// on top of the accesses, so that a bar may be longer than 100 %.
 var segments = []segment{
-	{"T1 hits", colorT1, onDark, func(r *sim.Result) uint64 { return r.T1Hits }},
+	{"SSD fetches", colorSSD, onLight, func(r *sim.Result) uint64 { return r.T3Fetches }},
+	{"SSD reads by prefetches", colorPrefetch, onLight, func(r *sim.Result) uint64 { return r.SSDReads - min(r.T3Fetches, r.SSDReads) }},
 	{"T2 hits", colorT2, onLight, func(r *sim.Result) uint64 { return r.T2Hits }},
+	{"T1 hits", colorT1, onDark, func(r *sim.Result) uint64 { return r.T1Hits }},
 	{"overwrites", colorWrite, onLight, func(r *sim.Result) uint64 { return r.Overwrites }},
 	{"errors", colorError, onDark, func(r *sim.Result) uint64 { return r.Errors }},
-	{"SSD fetches", colorSSD, onLight, func(r *sim.Result) uint64 { return r.T3Fetches }},
 }
 
 // bars draws one size of one trace: for each policy where its accesses were
@@ -51,7 +52,8 @@ type bars struct {
 	size sizeGroup
 
 	labels   vg.Length // right edge of the policies' names
-	x0, x1   vg.Length // 0 % and 100 %
+	x0, x1   vg.Length // 0 % and full
+	full     float64   // the right end of the axis, in percent: 100 or more
 	top      vg.Length // upper edge of the first row
 	bottom   vg.Length // lower edge of the last row
 	modelled bool
@@ -59,8 +61,11 @@ type bars struct {
 
 // barFigure is the figure of one size of one trace.
 func barFigure(info sim.TraceInfo, size sizeGroup) figure {
-	b := &bars{info: info, size: size}
+	b := &bars{info: info, size: size, full: 100}
 	for _, r := range size.rows {
+		if r.Accesses > 0 {
+			b.full = max(b.full, 100+100*float64(r.SSDReads-min(r.T3Fetches, r.SSDReads))/float64(r.Accesses))
+		}
 		b.modelled = b.modelled || r.ModelledSeconds != nil
 	}
 	return figure{w: figureWidth, h: headHeight + rowHeight*vg.Length(len(size.rows)) + axisHeight, draw: b.draw}
@@ -102,7 +107,8 @@ func (b *bars) head(c draw.Canvas) {
 	legend := style(10, ink, text.XLeft)
 	at := b.x0
 	for _, s := range segments {
-		if !b.any(s.value) && (s.name == "overwrites" || s.name == "errors") || s.name == "T2 hits" && b.size.host == 0 {
+		extra := s.name == "overwrites" || s.name == "errors" || s.name == "SSD reads by prefetches"
+		if extra && !b.any(s.value) || s.name == "T2 hits" && b.size.host == 0 {
 			continue
 		}
 		fillRect(c, s.fill, at, c.Max.Y-55, at+10, c.Max.Y-45)
@@ -113,7 +119,7 @@ func (b *bars) head(c draw.Canvas) {
 
 // subtitle names the trace and the sizes.
 func subtitle(t sim.TraceInfo, gpu, host int) string {
-	s := fmt.Sprintf("%s, %s accesses; T1 %s", t.Name, units.FormatCount(t.Accesses), tierText(gpu, t.PageSize))
+	s := fmt.Sprintf("%s, %s; T1 %s", Printable(t.Name), accesses(t.Accesses), tierText(gpu, t.PageSize))
 	if host > 0 {
 		s += ", T2 " + tierText(host, t.PageSize)
 	}
@@ -132,17 +138,17 @@ func (b *bars) any(value func(*sim.Result) uint64) bool {
 // axis draws the percent grid and its labels.
 func (b *bars) axis(c draw.Canvas) {
 	label := style(9.5, muted, text.XCenter)
-	for p := 0; p <= 100; p += 20 {
-		x := b.at(float64(p))
+	for _, t := range roundTicks(0, b.full) {
+		x := b.at(t.Value)
 		line(c, grid, 0.7, nil, x, b.bottom, x, b.top)
-		c.FillText(label, vg.Point{X: x, Y: b.bottom - 9}, fmt.Sprint(p))
+		c.FillText(label, vg.Point{X: x, Y: b.bottom - 9}, t.Label)
 	}
 	c.FillText(label, vg.Point{X: (b.x0 + b.x1) / 2, Y: b.bottom - 24}, "% of accesses")
 }
 
 // at is the place of a percentage on the axis.
 func (b *bars) at(percent float64) vg.Length {
-	return b.x0 + (b.x1-b.x0)*vg.Length(percent/100)
+	return b.x0 + (b.x1-b.x0)*vg.Length(percent/b.full)
 }
 
 // bar draws one policy's stack around the line mid.
@@ -184,13 +190,13 @@ func (b *bars) clear(from, to vg.Length) vg.Length {
 func (b *bars) boundLine() (x vg.Length, least float64, ok bool) {
 	for _, r := range b.size.rows {
 		if least, ok := boundPercent(r.Result); ok {
-			return b.at(100 - least), least, true
+			return b.at(least), least, true
 		}
 	}
 	return 0, 0, false
 }
 
-// bound draws the line that no policy's SSD fetches can stay right of.
+// bound draws the line that no policy's SSD reads can end left of.
 func (b *bars) bound(c draw.Canvas) {
 	x, least, ok := b.boundLine()
 	if !ok {
@@ -199,7 +205,7 @@ func (b *bars) bound(c draw.Canvas) {
 	line(c, paper, 3, nil, x, b.bottom-2, x, b.top+6)
 	line(c, ink, 1.5, []vg.Length{4, 2.5}, x, b.bottom-2, x, b.top+6)
 	sty := style(9.5, ink, text.XCenter)
-	note := fmt.Sprintf("Belady's bound: at least %s %% from SSD", share(least))
+	note := fmt.Sprintf("Belady's bound: SSD reads are at least %s %%", share(least))
 	half := sty.Width(note) / 2
 	c.FillText(sty, vg.Point{X: min(max(x, b.x0+half), b.x1-half), Y: b.top + 14}, note)
 }
@@ -234,7 +240,7 @@ func (b *bars) times(c draw.Canvas) {
 			end += width * vg.Length(*r.ModelledSeconds/longest)
 		}
 		fillRect(c, colorTime, x0, mid-barHeight/2, end, mid+barHeight/2)
-		c.FillText(value, vg.Point{X: end + 5, Y: mid}, seconds(*r.ModelledSeconds)+" s")
+		c.FillText(value, vg.Point{X: end + 5, Y: mid}, seconds(*r.ModelledSeconds))
 	}
 	c.FillText(sty, vg.Point{X: x0, Y: b.bottom - 24}, "modelled, not measured")
 }

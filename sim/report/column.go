@@ -20,10 +20,11 @@ type column struct {
 // none stands for a quantity that does not apply.
 const none = "-"
 
-func always(*sim.Result) bool      { return true }
-func hasHost(r *sim.Result) bool   { return r.HostFrames > 0 }
-func hasBound(r *sim.Result) bool  { return r.BoundReads != nil }
-func hasWrites(r *sim.Result) bool { return r.Trace.Writes > 0 || r.Writebacks+r.FinalDirty > 0 }
+func always(*sim.Result) bool             { return true }
+func hasHost(r *sim.Result) bool          { return r.HostFrames > 0 }
+func hasBound(r *sim.Result) bool         { return r.BoundReads != nil }
+func hasPrefetchReads(r *sim.Result) bool { return r.SSDReads != r.T3Fetches }
+func hasWrites(r *sim.Result) bool        { return r.Trace.Writes > 0 || r.Writebacks+r.FinalDirty > 0 }
 
 // columns are the quantities in the order of the table; a column is left out
 // where it says nothing about any result.
@@ -34,6 +35,8 @@ var columns = []column{
 		func(r *sim.Result) string { return units.FormatCount(r.T2Hits) }},
 	{[2]string{"SSD", "fetches"}, "accesses whose page was read from SSD (T3)", always,
 		func(r *sim.Result) string { return units.FormatCount(r.T3Fetches) }},
+	{[2]string{"SSD", "reads"}, "pages read from SSD: SSD fetches, and prefetches that read (JSON: ssd_reads = t3_fetches + prefetch_reads)", hasPrefetchReads,
+		func(r *sim.Result) string { return units.FormatCount(r.SSDReads) }},
 	{[2]string{"over-", "writes"}, "writes of a whole page that was in neither tier: no read needed",
 		func(r *sim.Result) bool { return r.Overwrites > 0 },
 		func(r *sim.Result) string { return units.FormatCount(r.Overwrites) }},
@@ -42,7 +45,7 @@ var columns = []column{
 		func(r *sim.Result) string { return units.FormatCount(r.Errors) }},
 	{[2]string{"miss", "%"}, "SSD fetches per 100 accesses", always,
 		func(r *sim.Result) string { return percent(r.T3Fetches, r.Accesses, 2) }},
-	{[2]string{"bound", "SSD reads"}, "the fewest SSD reads that any policy can reach with T1 + T2 frames (Belady's MIN); no policy that " +
+	{[2]string{"bound", "SSD reads"}, "the fewest SSD reads, those of prefetches included, that any policy can reach with T1 + T2 frames (Belady's MIN); no policy that " +
 		"must decide without knowing the future gets there", hasBound,
 		func(r *sim.Result) string {
 			if r.BoundReads == nil {
@@ -65,7 +68,7 @@ var columns = []column{
 			}
 			return percent(*r.PrefixHits, r.Accesses, 2)
 		}},
-	{[2]string{"modelled", "seconds"}, "modelled, not measured: the time that the model's machine would need if all its edges worked at " +
+	{[2]string{"modelled", "time"}, "modelled, not measured: the time that the model's machine would need if all its edges worked at " +
 		"the same time, so that the slowest one binds",
 		func(r *sim.Result) bool { return r.ModelledSeconds != nil },
 		func(r *sim.Result) string {
@@ -113,17 +116,40 @@ func overBound(r *sim.Result) string {
 	return fmt.Sprintf("%+.1f", 100*(float64(r.SSDReads)-float64(bound))/float64(bound))
 }
 
-// seconds writes a time with three significant digits, without an exponent
-// down to a nanosecond.
+// timeUnit is a unit of modelled times and how many make a second.
+type timeUnit struct {
+	name string
+	per  float64
+}
+
+// timeUnits from the largest down.
+var timeUnits = []timeUnit{{"s", 1}, {"ms", 1e3}, {"µs", 1e6}, {"ns", 1e9}}
+
+// unitOf is the largest unit of which s seconds are at least one.
+func unitOf(s float64) timeUnit {
+	for _, u := range timeUnits {
+		if s*u.per >= 0.9995 { // which three digits write as 1.00
+			return u
+		}
+	}
+	return timeUnits[len(timeUnits)-1]
+}
+
+// seconds writes a time with three significant digits and its unit.
 func seconds(s float64) string {
-	if s >= 1000 {
-		return units.FormatCount(uint64(math.Round(s)))
+	if s <= 0 {
+		return "0 s"
 	}
-	if s < 1e-9 {
-		return "0"
+	u := unitOf(s)
+	v := s * u.per
+	switch {
+	case v >= 999.5:
+		return units.FormatCount(uint64(math.Round(v))) + " " + u.name
+	case v < 0.0005:
+		return "0 " + u.name
 	}
-	digits := max(0, 2-int(math.Floor(math.Log10(s))))
-	return fmt.Sprintf("%.*f", min(digits, 11), s)
+	digits := 2 - int(math.Floor(math.Log10(v*1.0005))) // 9.996 is 10.0
+	return fmt.Sprintf("%.*f %s", min(max(digits, 0), 3), v, u.name)
 }
 
 // title is the column's name in one line.

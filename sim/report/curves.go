@@ -35,6 +35,7 @@ type curve struct {
 	label  string
 	color  color.RGBA
 	dashes []vg.Length
+	ring   vg.Length // radius of a ring around each point; 0: a dot
 	points plotter.XYs
 }
 
@@ -49,7 +50,7 @@ type curves struct {
 func curveFigure(g *traceGroup) figure {
 	c := &curves{group: g}
 	c.sizes, c.axis = sizeAxis(g)
-	h := max(curveHeight, curveHead+30+legendStep*vg.Length(len(c.collect(missPercent))+1))
+	h := max(curveHeight, curveHead+30+legendStep*vg.Length(len(c.collect(readPercent))+1))
 	return figure{w: figureWidth, h: h, draw: c.draw}
 }
 
@@ -79,10 +80,15 @@ func sizeAxis(g *traceGroup) (sizes []float64, name string) {
 	return sizes, choices[0].name
 }
 
-// missPercent is the quantity of the left panel.
-func missPercent(r *sim.Result) (float64, bool) { return 100 * r.MissRatio(), r.Complete }
+// readPercent is the quantity of the left panel, that which the bound bounds.
+func readPercent(r *sim.Result) (float64, bool) {
+	if r.Accesses == 0 {
+		return 0, r.Complete
+	}
+	return 100 * float64(r.SSDReads) / float64(r.Accesses), r.Complete
+}
 
-// boundPercent is the least possible missPercent.
+// boundPercent is the least possible readPercent.
 func boundPercent(r *sim.Result) (float64, bool) {
 	if r.BoundReads == nil || r.Accesses == 0 {
 		return 0, false
@@ -118,7 +124,57 @@ func (c *curves) collect(value func(*sim.Result) (float64, bool)) []curve {
 	for _, cv := range out {
 		sortByX(cv.points)
 	}
+	spread(out)
 	return out
+}
+
+// spread makes curves that lie on one another visible: each one after the
+// first is dashed, more sparsely than those below it, and has wider rings for
+// points.
+func spread(lines []curve) {
+	for i := range lines {
+		below := 0
+		for _, other := range lines[:i] {
+			if meet(other.points, lines[i].points) {
+				below++
+			}
+		}
+		if below == 0 {
+			continue
+		}
+		const period = vg.Length(14)
+		on := period / vg.Length(1+min(below, 5))
+		lines[i].dashes = []vg.Length{on, period - on}
+		lines[i].ring = 2.6 + 1.3*vg.Length(min(below, 6))
+	}
+}
+
+// alike gives each curve the same look in both panels, for the legend's sake.
+func alike(a, b []curve) {
+	for i := range a {
+		if b[i].ring > a[i].ring {
+			a[i].dashes, a[i].ring = b[i].dashes, b[i].ring
+		} else {
+			b[i].dashes, b[i].ring = a[i].dashes, a[i].ring
+		}
+	}
+}
+
+// meet says whether curves share a stretch: two points in a row, or the only
+// one.
+func meet(a, b plotter.XYs) bool {
+	n, run := min(len(a), len(b)), 0
+	for i := range n {
+		if a[i].X == b[i].X && math.Abs(a[i].Y-b[i].Y) <= 0.004*max(a[i].Y, b[i].Y) {
+			run++
+		} else {
+			run = 0
+		}
+		if run == 2 || run == n {
+			return true
+		}
+	}
+	return false
 }
 
 // dashesOf tells curves apart when the palette is used up.
@@ -159,25 +215,47 @@ func (c *curves) bound() curve {
 func (c *curves) draw(dc draw.Canvas) {
 	title, sub := bold(style(13.5, ink, text.XLeft)), style(10, muted, text.XLeft)
 	x := dc.Min.X + margin
-	dc.FillText(title, vg.Point{X: x, Y: dc.Max.Y - 15}, "Misses over the size of the tiers")
-	about := c.group.info.Name + ", " + units.FormatCount(c.group.info.Accesses) + " accesses"
+	dc.FillText(title, vg.Point{X: x, Y: dc.Max.Y - 15}, "SSD reads over the size of the tiers")
+	about := Printable(c.group.info.Name) + ", " + accesses(c.group.info.Accesses)
 	dc.FillText(sub, vg.Point{X: x, Y: dc.Max.Y - 32}, fit(about, sub, dc.Max.X-dc.Min.X-2*margin))
-	misses := c.collect(missPercent)
-	lines := misses
+	lines, times := c.collect(readPercent), c.collect(modelledTime)
+	alike(lines, times)
 	if b := c.bound(); len(b.points) > 0 {
-		lines = append(slices.Clone(misses), b)
+		lines = append(lines, b)
 	}
 	body := draw.Crop(dc, margin, -margin-legendWidth, 6, -curveHead)
-	times := c.collect(modelledTime)
 	if !slices.ContainsFunc(times, func(t curve) bool { return len(t.points) > 0 }) {
-		c.panel(body, lines, "SSD fetches, % of accesses")
+		c.panel(body, lines, "SSD reads, % of accesses")
 	} else {
 		const gap = vg.Length(16)
 		half := (body.Max.X - body.Min.X - gap) / 2
-		c.panel(draw.Crop(body, 0, -half-gap, 0, 0), lines, "SSD fetches, % of accesses")
-		c.panel(draw.Crop(body, half+gap, 0, 0, 0), times, "modelled seconds, not measured")
+		c.panel(draw.Crop(body, 0, -half-gap, 0, 0), lines, "SSD reads, % of accesses")
+		times, unit := inUnit(times)
+		c.panel(draw.Crop(body, half+gap, 0, 0, 0), times, "modelled "+unit+", not measured")
 	}
 	legend(draw.Crop(dc, dc.Max.X-dc.Min.X-legendWidth, -margin, 0, -curveHead), lines)
+}
+
+// inUnit gives curves of seconds in the unit that suits the longest time.
+func inUnit(lines []curve) ([]curve, string) {
+	longest := 0.0
+	for _, l := range lines {
+		for _, p := range l.points {
+			longest = max(longest, p.Y)
+		}
+	}
+	u := unitOf(longest)
+	if longest == 0 {
+		u = timeUnits[0]
+	}
+	out := slices.Clone(lines)
+	for i, l := range lines {
+		out[i].points = slices.Clone(l.points)
+		for k := range l.points {
+			out[i].points[k].Y *= u.per
+		}
+	}
+	return out, u.name
 }
 
 // panel draws one quantity.
@@ -200,7 +278,11 @@ func (c *curves) panel(dc draw.Canvas, lines []curve, label string) {
 			continue
 		}
 		p.Add(&plotter.Line{XYs: l.points, LineStyle: draw.LineStyle{Color: l.color, Width: 1.6, Dashes: l.dashes}})
-		p.Add(&plotter.Scatter{XYs: l.points, GlyphStyle: draw.GlyphStyle{Color: l.color, Radius: 2.2, Shape: draw.CircleGlyph{}}})
+		glyph := draw.GlyphStyle{Color: l.color, Radius: 2.2, Shape: draw.CircleGlyph{}}
+		if l.ring > 0 {
+			glyph.Radius, glyph.Shape = l.ring, draw.RingGlyph{}
+		}
+		p.Add(&plotter.Scatter{XYs: l.points, GlyphStyle: glyph})
 	}
 	p.Y.Min, p.Y.Max = 0, 1.04*p.Y.Max // the highest point stays clear of the edge
 	if p.Y.Max <= 0 || math.IsInf(p.Y.Max, 0) {

@@ -42,6 +42,7 @@ func TestGolden(t *testing.T) {
 	interrupted.Interrupted = true
 	cut := &interrupted.Results[1]
 	cut.Complete, cut.Accesses, cut.BoundReads, cut.T1Hits, cut.T3Fetches = false, 250_000, nil, 60_000, 180_000
+	cut.SSDReads = cut.T3Fetches
 	bare := sample(t, oneSize) // the form of a placer's account is not this package's
 	for i := range bare.Results {
 		bare.Results[i].Placer = nil
@@ -52,6 +53,7 @@ func TestGolden(t *testing.T) {
 		r.Trace.Requests, r.Trace.Writes, r.Writebacks, r.FinalDirty, r.PrefixHits = 0, 0, 0, 0, nil
 		r.Model, r.ModelledSeconds, r.ModelledSerial, r.ModelledEdges = "", nil, nil, nil
 		r.T3Fetches, r.Overwrites = r.T3Fetches+r.Overwrites, 0
+		r.SSDReads = r.T3Fetches
 	}
 	twoTiers.Model = nil
 	for _, c := range []struct {

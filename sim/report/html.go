@@ -76,9 +76,9 @@ func (r *Report) HTML(w io.Writer) error {
 }
 
 func newPageTrace(g *traceGroup) (pageTrace, error) {
-	t := pageTrace{Name: g.info.Name, Identity: identity(g.info), Volume: volume(g.info)}
+	t := pageTrace{Name: Printable(g.info.Name), Identity: identity(g.info), Volume: volume(g.info)}
 	if len(g.sizes) > 1 {
-		svg, err := curveFigure(g).inline("misses over the size of the tiers, " + g.info.Name)
+		svg, err := curveFigure(g).inline("SSD reads over the size of the tiers, " + Printable(g.info.Name))
 		if err != nil {
 			return t, err
 		}

@@ -91,6 +91,7 @@ func (r *Report) labels() []string {
 		if i < len(r.Labels) && r.Labels[i] != "" {
 			name = r.Labels[i]
 		}
+		name = Printable(name)
 		if label[name] == "" {
 			short := shorten(name, maxLabel)
 			for n := 2; owner[short] != ""; n++ { // ends: each round tries another number
@@ -121,7 +122,7 @@ func (r *Report) policies() []policy {
 	seen := map[policy]bool{}
 	labels := r.labels()
 	for i := range r.Results {
-		p := policy{labels[i], r.Results[i].Policy}
+		p := policy{labels[i], Printable(r.Results[i].Policy)}
 		if !seen[p] {
 			seen[p] = true
 			out = append(out, p)
@@ -156,7 +157,7 @@ func (r *Report) notes() []string {
 	for i, label := range out {
 		out[i] = texts[label]
 		if more := counts[label] - 1; more > 0 {
-			out[i] += fmt.Sprintf(" (and in %d more results)", more)
+			out[i] += fmt.Sprintf(" (and in %s)", counted(uint64(more), "more result"))
 		}
 	}
 	return out
@@ -164,7 +165,7 @@ func (r *Report) notes() []string {
 
 // sizeShort names a pair of sizes within a sentence.
 func sizeShort(r *sim.Result) string {
-	return fmt.Sprintf("%s + %s frames", units.FormatCount(uint64(r.GPUFrames)), units.FormatCount(uint64(r.HostFrames)))
+	return fmt.Sprintf("%s + %s", units.FormatCount(uint64(r.GPUFrames)), counted(uint64(r.HostFrames), "frame"))
 }
 
 // tierText describes one tier's size in frames and bytes.
@@ -172,7 +173,7 @@ func tierText(frames int, pageSize uint64) string {
 	if frames == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s frames (%s)", units.FormatCount(uint64(frames)), bytesText(uint64(frames), pageSize))
+	return fmt.Sprintf("%s (%s)", counted(uint64(frames), "frame"), bytesText(uint64(frames), pageSize))
 }
 
 // bytesText is the size of n pages.
@@ -198,15 +199,34 @@ func identity(t sim.TraceInfo) string {
 
 // volume says how much a trace asks for.
 func volume(t sim.TraceInfo) string {
-	s := fmt.Sprintf("%s accesses to %s distinct pages of %s (%s)", units.FormatCount(t.Accesses),
-		units.FormatCount(uint64(t.Pages)), units.FormatBytes(t.PageSize), bytesText(uint64(t.Pages), t.PageSize))
+	s := fmt.Sprintf("%s to %s of %s (%s)", accesses(t.Accesses),
+		counted(uint64(t.Pages), "distinct page"), units.FormatBytes(t.PageSize), bytesText(uint64(t.Pages), t.PageSize))
 	if t.Writes > 0 {
-		s += fmt.Sprintf(", %s writes", units.FormatCount(t.Writes))
+		s += ", " + counted(t.Writes, "write")
+	}
+	if t.Prefetches > 0 {
+		s += ", " + counted(t.Prefetches, "prefetch record")
 	}
 	if t.Requests > 0 {
-		s += fmt.Sprintf(", %s requests", units.FormatCount(t.Requests))
+		s += ", " + counted(t.Requests, "request")
 	}
 	return s
+}
+
+// counted writes a count of things.
+func counted(n uint64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return units.FormatCount(n) + " " + thing
+}
+
+// accesses is counted for a word with a plural of its own.
+func accesses(n uint64) string {
+	if n == 1 {
+		return "1 access"
+	}
+	return units.FormatCount(n) + " accesses"
 }
 
 // seeds lists the seeds used, normally one.

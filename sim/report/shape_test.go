@@ -217,11 +217,123 @@ func TestLabels(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for in, want := range map[float64]string{0: "0", 1e-12: "0", 3.55e-6: "0.00000355", 0.0123456: "0.0123", 0.999: "0.999", 1.005: "1.00",
-		12.34: "12.3", 123.4: "123", 1234.6: "1,235", 1e7: "10,000,000"} {
+	for in, want := range map[float64]string{0: "0 s", -1: "0 s", 1e-13: "0 ns", 1e-12: "0.001 ns", 4.2e-9: "4.20 ns", 3.55e-6: "3.55 µs",
+		0.0123456: "12.3 ms", 0.999: "999 ms", 0.9996: "1.00 s", 1.005: "1.00 s", 9.996: "10.0 s", 99.96: "100 s", 12.34: "12.3 s",
+		123.4: "123 s", 1234.6: "1,235 s", 1e7: "10,000,000 s"} {
 		if got := seconds(in); got != want {
 			t.Errorf("%g: %s, want %s", in, got, want)
 		}
+	}
+}
+
+// TestPrefetchesAndBound checks that charts and table count the quantity that
+// the bound bounds: a policy that prefetches must not seem to beat it.
+func TestPrefetchesAndBound(t *testing.T) {
+	r := sample(t, manySizes)
+	for i := range r.Results {
+		res := &r.Results[i]
+		res.Prefetches, res.PrefetchReads = 400_000, 400_000
+		res.SSDReads, res.BoundReads = res.T3Fetches+400_000, pointer(res.T3Fetches+300_000)
+		res.Trace.Prefetches = 400_000
+	}
+	g := r.groups()[0]
+	c := &curves{group: &g}
+	c.sizes, c.axis = sizeAxis(&g)
+	bound := c.bound()
+	for _, l := range c.collect(readPercent) {
+		for i, p := range l.points {
+			if l.label == g.sizes[0].rows[0].label && p.Y <= bound.points[i].Y {
+				t.Errorf("%s has %g %%, below the bound of %g %%", l.label, p.Y, bound.points[i].Y)
+			}
+		}
+	}
+	row := g.sizes[0].rows[0].Result
+	b := barFigure(g.info, g.sizes[0])
+	doc, err := b.svg()
+	if err != nil || !strings.Contains(doc, "SSD reads by prefetches") {
+		t.Error("no legend for prefetches", err)
+	}
+	read := uint64(0)
+	for _, s := range segments[:2] { // left of everything else, from 0 on
+		read += s.value(row)
+	}
+	if least, _ := boundPercent(row); read != row.SSDReads || 100*float64(read)/float64(row.Accesses) <= least {
+		t.Errorf("the bar shows %d of %d SSD reads, the bound is at %g %%", read, row.SSDReads, least)
+	}
+	var table strings.Builder
+	if err := r.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "1,174,000") { // 774,000 fetches and 400,000 by prefetches
+		t.Errorf("no SSD reads in\n%s", table.String())
+	}
+}
+
+// TestCurvesThatCoincide checks that no curve hides another one.
+func TestCurvesThatCoincide(t *testing.T) {
+	r := sample(t, manySizes)
+	for i := range r.Results {
+		r.Results[i].SSDReads = uint64(1_000_000 - 10*r.Results[i].GPUFrames)
+	}
+	g := r.groups()[0]
+	c := &curves{group: &g}
+	c.sizes, c.axis = sizeAxis(&g)
+	seen := map[string]bool{}
+	for _, l := range c.collect(readPercent) {
+		look := fmt.Sprint(l.dashes, l.ring)
+		if seen[look] {
+			t.Errorf("%s looks like a curve below it: %s", l.label, look)
+		}
+		seen[look] = true
+	}
+	reads, times := c.collect(readPercent), c.collect(modelledTime)
+	alike(reads, times)
+	for i := range reads {
+		if fmt.Sprint(reads[i].dashes, reads[i].ring) != fmt.Sprint(times[i].dashes, times[i].ring) {
+			t.Errorf("%s looks different in the two panels", reads[i].label)
+		}
+	}
+	apart := sample(t, manySizes)
+	g = apart.groups()[0]
+	for _, l := range (&curves{group: &g, sizes: c.sizes}).collect(readPercent) {
+		if l.dashes != nil || l.ring != 0 {
+			t.Errorf("%s is dashed, but hides nothing", l.label)
+		}
+	}
+}
+
+// TestUnprintableNames checks that a name cannot act on the terminal, nor break
+// the picture.
+func TestUnprintableNames(t *testing.T) {
+	for in, want := range map[string]string{"a b": "a b", "größe": "größe", "a\nb": `"a\nb"`, "\x1b[31m": `"\x1b[31m"`, "\xff": `"\xff"`, "": ""} {
+		if got := Printable(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+	r := sample(t, manySizes)
+	for i := range r.Results {
+		r.Results[i].Trace.Name = "evil\n\x1b[31m"
+		r.Labels[i] = "lab\x1bel"
+	}
+	var table, svg strings.Builder
+	if err := errors.Join(r.Table(&table), r.Plot(&svg, "svg")); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(table.String(), "\x1b") || !strings.Contains(table.String(), `"evil\n\x1b[31m"`) {
+		t.Errorf("raw in the table: %q", table.String()[:80])
+	}
+	if err := wellFormed(svg.String()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	one := sim.TraceInfo{PageSize: 4096, Accesses: 1, Pages: 1, Requests: 1, Writes: 1, Prefetches: 1}
+	if got, want := volume(one), "1 access to 1 distinct page of 4KiB (4KiB), 1 write, 1 prefetch record, 1 request"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := tierText(1, 4096)+tierText(2, 4096), "1 frame (4KiB)2 frames (8KiB)"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *Report) Table(w io.Writer) error {
 
 // tableHead says what the lines below are about.
 func (r *Report) tableHead(b *bufio.Writer, g *traceGroup) {
-	fmt.Fprintf(b, "trace    %s (%s)\n", g.info.Name, identity(g.info))
+	fmt.Fprintf(b, "trace    %s (%s)\n", Printable(g.info.Name), identity(g.info))
 	fmt.Fprintf(b, "         %s\n", volume(g.info))
 	fmt.Fprintf(b, "seed     %s\n", r.seeds())
 	if name := r.modelName(); name != "" {
@@ -143,11 +143,11 @@ func (r *Report) cut() []string {
 	labels := r.labels()
 	for i := range r.Results {
 		if res := &r.Results[i]; !res.Complete {
-			done := "after " + units.FormatCount(res.Accesses)
+			done := "after " + accesses(res.Accesses)
 			if res.Trace.Accesses > res.Accesses {
-				done += " of " + units.FormatCount(res.Trace.Accesses)
+				done = "after " + units.FormatCount(res.Accesses) + " of " + accesses(res.Trace.Accesses)
 			}
-			out = append(out, fmt.Sprintf("%s at %s: %s accesses", labels[i], sizeShort(res), done))
+			out = append(out, fmt.Sprintf("%s at %s: %s", labels[i], sizeShort(res), done))
 		}
 	}
 	return out
