@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 )
 
@@ -25,6 +24,15 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// interruption is the end of a command by Ctrl-C that says what was going on.
+type interruption struct{ while string }
+
+// Error gives one line.
+func (i *interruption) Error() string { return "interrupted " + i.while }
+
+// Unwrap makes it the end of a context.
+func (i *interruption) Unwrap() error { return context.Canceled }
+
 // run executes one command line and returns its exit status. The first Ctrl-C
 // cancels the command's context; a second one ends the process at once.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -32,24 +40,27 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer release()
 	stop := context.AfterFunc(ctx, release)
 	defer stop()
+	checked := &checkedWriter{Writer: stdout}
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(checked)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil && checked.err != nil { // help texts do not look
+		err = fmt.Errorf("standard output: %w", checked.err)
+	}
+	var cut *interruption
 	switch {
 	case err == nil:
 		return exitOK
+	case ctx.Err() != nil && errors.As(err, &cut):
+		_, _ = fmt.Fprintln(stderr, "tritier: "+errorLine(err, args)) // nowhere else to report to
+		return exitInterrupted
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		_, _ = fmt.Fprintln(stderr, "tritier: interrupted") // nowhere else to report to
+		_, _ = fmt.Fprintln(stderr, "tritier: interrupted")
 		return exitInterrupted
 	}
-	_, _ = fmt.Fprintln(stderr, "tritier: "+oneLine(err))
+	_, _ = fmt.Fprintln(stderr, "tritier: "+errorLine(err, args))
 	return exitFailure
-}
-
-// oneLine writes an error on one line, whatever text it quotes.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 const (
 	progressDelay   = 500 * time.Millisecond // shorter runs show no bar
+	progressPause   = 150 * time.Millisecond // nor do short parts of longer ones
 	progressRefresh = 100 * time.Millisecond
 )
 
@@ -20,13 +20,24 @@ const (
 // until the returned function is called; that may be done more than once. poll
 // is called from another goroutine and says how much is done of how much;
 // total is 0 when it is unknown. Nothing of the bar is set up before
-// progressDelay, so a short run pays one goroutine at most.
+// progressDelay, so a short run pays one goroutine at most. The bar leaves nothing behind.
 func startProgress(out io.Writer, name string, poll func() (done, total int64)) (stop func()) {
 	if !isTerminal(out) {
 		return func() {}
 	}
-	return showProgress(out, name, poll, progressDelay)
+	return showProgress(out, name, poll, max(progressPause, progressDelay-time.Since(started)))
 }
+
+// started is when the program was: the parts of a run share the first delay.
+var started = time.Now()
+
+// unknownProgress is the poll of work that cannot be measured.
+func unknownProgress() (done, total int64) { return 0, 0 }
+
+// eraseLine clears what a terminal shows from the start of the line on. It
+// echoes Ctrl-C as "^C" there, which moves the cursor, so that the bar's own
+// clean-up starts too far to the right.
+const eraseLine = "\r\x1b[J"
 
 func showProgress(out io.Writer, name string, poll func() (done, total int64), delay time.Duration) (stop func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
@@ -53,6 +64,7 @@ func showProgress(out io.Writer, name string, poll func() (done, total int64), d
 			case <-ended:
 				bar.Abort(true)
 				bars.Wait()
+				_, _ = io.WriteString(out, eraseLine) // nowhere else to report to
 				return
 			case <-tick.C:
 			}
@@ -76,8 +88,8 @@ func newBar(bars *mpb.Progress, name string, poll func() (done, total int64), be
 
 // isTerminal says whether w is a terminal.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
+	f := fileOf(w)
+	if f == nil {
 		return false
 	}
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)

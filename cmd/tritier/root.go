@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +21,35 @@ would do with a program's memory accesses.`,
 	root.SilenceErrors = true // main writes it
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReplayCommand(), newTraceCommand(), newNVMeCommand())
+	root.SetFlagErrorFunc(flagError)
+	version := root.Flags().Bool("version", false, "say which build this is")
+	group := root.RunE
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if *version && len(args) == 0 {
+			_, err := fmt.Fprintln(c.OutOrStdout(), buildText(debug.ReadBuildInfo()))
+			return err
+		}
+		return group(c, args)
+	}
+	refuseEmptyValues(root)
 	return root
+}
+
+// buildText names a build: its version, its commit and what it was built with.
+func buildText(info *debug.BuildInfo, ok bool) string {
+	version, commit := "unknown", ""
+	if ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = ", commit " + s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				commit += " with changes"
+			}
+		}
+	}
+	return fmt.Sprintf("tritier %s%s, %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // newGroup makes c a command that only has subcommands: bare, it shows its

@@ -106,6 +106,9 @@ func TestProgress(t *testing.T) {
 	out.await(t, "ETA")
 	stop()
 	stop()
+	if !strings.HasSuffix(out.String(), eraseLine) {
+		t.Errorf("the line where a terminal echoes Ctrl-C is not erased: %q", out.String())
+	}
 
 	var spinner lockedBuffer
 	stop = showProgress(&spinner, "counting", func() (int64, int64) { return 25, 0 }, 0)
