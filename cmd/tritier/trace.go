@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/sim/report"
 	"github.com/tritier/tritier/sim/trace"
 )
 
@@ -55,7 +56,15 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 
 // registerColumns adds the flag for csv files without a header line.
 func (t *traceFlags) registerColumns(f *pflag.FlagSet) {
-	f.StringSliceVar(&t.columns, "csv-columns", nil, "names of the columns of a csv file without a header line, such as time,page,op")
+	f.StringSliceVar(&t.columns, "csv-columns", nil, "`NAMES` of the columns of a csv file without a header line, such as time,page,op")
+}
+
+// note tells the user of a page size that changes less than it may seem to.
+func (t *traceFlags) note(w io.Writer, name string, info trace.Info) {
+	if t.pageSize != 0 && info.PageAddressed {
+		_, _ = fmt.Fprintf(w, "tritier: note: %s holds page numbers: --page-size only scales bytes there, pages stay as they are\n",
+			report.Printable(name)) // nowhere else to report to
+	}
 }
 
 // refuseZero refuses --page-size 0, which is not the same as none given.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/sim/report"
 	"github.com/tritier/tritier/sim/trace"
 )
 
@@ -41,7 +42,7 @@ oracleGeneral also loses the operations, and IN is read twice for it.`,
   tritier trace convert OLTP.lis - --to ids | head`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("trace convert takes an input and an output, not %d names", len(args))
+				return fmt.Errorf("trace convert takes an input and an output, not %s", plural(uint64(len(args)), "name"))
 			}
 			return nil
 		},
@@ -82,6 +83,9 @@ func (f *convertFlags) run(c *cobra.Command, in, out string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := refuseInput(out, c.OutOrStdout(), []string{in}, c.InOrStdin()); err != nil {
+		return err
+	}
 	if err := twoPasses(enc, in); err != nil {
 		return err
 	}
@@ -92,6 +96,7 @@ func (f *convertFlags) run(c *cobra.Command, in, out string) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	info := infoOf(r)
+	f.trace.note(c.ErrOrStderr(), in, info)
 	about := source{pageSize: f.trace.pageSizeFor(info), header: f.header(info, in)}
 	stop := startProgress(c.ErrOrStderr(), "converting", progressOf(r))
 	defer stop()
@@ -129,7 +134,7 @@ func (f *convertFlags) report(stdout, stderr io.Writer, res convertResult, took 
 	if res.Output == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(stderr, "%s: %s (%s to %s) in %s\n", res.Output, plural(uint64(res.Records), "record"),
+	_, err := fmt.Fprintf(stderr, "%s: %s (%s to %s) in %s\n", report.Printable(res.Output), plural(uint64(res.Records), "record"),
 		res.From, res.To, units.FormatDuration(took))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/sim/report"
 	"github.com/tritier/tritier/sim/trace"
 	"github.com/tritier/tritier/sim/workload"
 )
@@ -170,6 +171,6 @@ func (g *genFlags) report(stdout, stderr io.Writer, res genResult, took time.Dur
 	if res.File == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(stderr, "%s: %s of %s in %s\n", res.File, plural(uint64(res.Records), "record"), res.Workload, units.FormatDuration(took))
+	_, err := fmt.Fprintf(stderr, "%s: %s of %s in %s\n", report.Printable(res.File), plural(uint64(res.Records), "record"), res.Workload, units.FormatDuration(took))
 	return err
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/sim/report"
+	"github.com/tritier/tritier/sim/trace/bundled"
 )
 
 // infoFlags are the options of tritier trace info.
@@ -45,62 +47,94 @@ accesses that go to the most accessed pages. Memory grows with the distinct page
 }
 
 // run describes each trace. Text appears trace by trace; JSON is one document.
+// A trace that cannot be described does not hide the others.
 func (f *infoFlags) run(c *cobra.Command, paths []string) error {
 	if err := refuseZero(c.Flags()); err != nil {
 		return err
 	}
+	if err := refuseInput("", c.OutOrStdout(), paths, c.InOrStdin()); err != nil {
+		return err
+	}
 	summaries := make([]*summary, 0, len(paths))
-	for i, path := range paths {
+	var failures []error
+	for _, path := range paths {
 		s, err := f.describe(c, path)
 		if err != nil {
-			return err
-		}
-		if f.json {
-			summaries = append(summaries, s)
+			failures = append(failures, err)
+			if c.Context().Err() != nil {
+				break
+			}
 			continue
 		}
-		if i > 0 {
-			_, err = fmt.Fprintln(c.OutOrStdout())
+		if !f.json {
+			if err := s.print(c.OutOrStdout(), len(summaries) > 0); err != nil {
+				return err
+			}
 		}
-		if err = errors.Join(err, s.print(c.OutOrStdout())); err != nil {
-			return err
-		}
+		summaries = append(summaries, s)
 	}
-	if !f.json {
-		return nil
+	err := errors.Join(failures...)
+	if !f.json || len(summaries) == 0 && err != nil && c.Context().Err() == nil {
+		return err
 	}
-	e := json.NewEncoder(c.OutOrStdout())
-	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{"traces": summaries})
+	return errors.Join(writeJSON(c.OutOrStdout(), map[string]any{"traces": summaries}), err)
 }
 
 // describe reads one trace to its end.
 func (f *infoFlags) describe(c *cobra.Command, path string) (s *summary, err error) {
+	stop := startProgress(c.ErrOrStderr(), "opening "+report.Printable(path), unknownProgress)
 	r, err := f.trace.open(c.Context(), path, c.InOrStdin())
+	stop()
 	if err != nil {
-		return nil, err
+		return nil, reading(c.Context(), path, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	stop := startProgress(c.ErrOrStderr(), "reading", progressOf(r))
+	f.trace.note(c.ErrOrStderr(), path, infoOf(r))
+	stop = startProgress(c.ErrOrStderr(), "reading "+report.Printable(path), progressOf(r))
 	defer stop()
-	return summarise(cancellable{r, c.Context()}, path, f.trace.pageSizeFor(infoOf(r)))
+	s, err = summarise(cancellable{r, c.Context()}, path, f.trace.pageSizeFor(infoOf(r)))
+	return s, reading(c.Context(), path, err)
 }
 
-// print writes the summary for people.
-func (s *summary) print(out io.Writer) error {
+// reading says that it was the reading of a trace that Ctrl-C ended.
+func reading(ctx context.Context, path string, err error) error {
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return &interruption{"while reading " + report.Printable(traceName(path))}
+}
+
+// traceName is what messages call the trace of an argument.
+func traceName(path string) string {
+	switch path {
+	case "":
+		return bundled.Name
+	case "-":
+		return "standard input"
+	}
+	return path
+}
+
+// print writes the summary for people, after an empty line if it is not the first.
+func (s *summary) print(out io.Writer, further bool) error {
+	if further {
+		if _, err := fmt.Fprintln(out); err != nil {
+			return err
+		}
+	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) // Flush reports it
 	}
 	count := units.FormatCount
-	row("trace", "%s", s.Trace)
+	row("trace", "%s", report.Printable(s.Trace))
 	format := s.Format
 	if s.Compression != "" {
 		format += ", " + s.Compression
 	}
 	row("format", "%s", format)
 	if s.Source != "" {
-		row("source", "%s", s.Source)
+		row("source", "%s", report.Printable(s.Source))
 	}
 	if s.Order != "" {
 		row("order", "%s", s.Order)

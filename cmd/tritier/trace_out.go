@@ -19,7 +19,8 @@ import (
 // complete: commit renames it, discard leaves nothing. One of the two ends it.
 type output struct {
 	io.Writer        // into the outermost layer
-	path      string // final name; empty for a stream
+	name      string // as the user gave it, for messages
+	path      string // final name, links resolved; empty for a stream
 	temporary string // name until commit; empty when written in place
 	layers    []io.Closer
 	buffer    *bufio.Writer
@@ -38,7 +39,7 @@ func createOutput(path string, stdout io.Writer) (*output, error) {
 	if err := o.create(path); err != nil {
 		return nil, err
 	}
-	o.buffer = bufio.NewWriterSize(o.file, 1<<18)
+	o.buffer = bufio.NewWriterSize(inName{o, o.file}, 1<<18)
 	o.Writer = o.buffer
 	layer, err := compressor(path, o.buffer)
 	if err != nil {
@@ -53,7 +54,7 @@ func createOutput(path string, stdout io.Writer) (*output, error) {
 
 // create opens the file below the buffer.
 func (o *output) create(path string) error {
-	o.path = path
+	o.name, o.path = path, path
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
@@ -78,7 +79,28 @@ func (o *output) create(path string) error {
 		}
 	}
 	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
-		return fmt.Errorf("%s: cannot be created: %w", path, pe.Err)
+		return fmt.Errorf("%s: cannot be created: %w", o.name, pe.Err)
+	}
+	return err
+}
+
+// inName writes to the file of an output.
+type inName struct {
+	*output
+	file *os.File
+}
+
+// Write implements io.Writer.
+func (i inName) Write(p []byte) (int, error) {
+	n, err := i.file.Write(p)
+	return n, i.renamed(err)
+}
+
+// renamed makes an error of the temporary file one of the file that the user
+// named.
+func (o *output) renamed(err error) error {
+	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+		return fmt.Errorf("%s: cannot be written: %w", o.name, pe.Err)
 	}
 	return err
 }
@@ -88,7 +110,7 @@ func (o *output) commit() error {
 	err := o.finish()
 	if err == nil && o.temporary != "" {
 		// A crash after the rename must not leave an empty file.
-		err = o.file.Sync()
+		err = o.renamed(o.file.Sync())
 	}
 	if err != nil {
 		return errors.Join(err, o.discard())
@@ -97,13 +119,16 @@ func (o *output) commit() error {
 		return nil
 	}
 	if err := o.file.Close(); err != nil {
-		return errors.Join(err, o.remove())
+		return errors.Join(o.renamed(err), o.remove())
 	}
 	if o.temporary == "" {
 		return nil
 	}
 	if err := os.Rename(o.temporary, o.path); err != nil {
-		return errors.Join(fmt.Errorf("%s: cannot be put in place: %w", o.path, err), o.remove())
+		if le := (*os.LinkError)(nil); errors.As(err, &le) {
+			err = le.Err // the temporary name means nothing to the user
+		}
+		return errors.Join(fmt.Errorf("%s: cannot be put in place: %w", o.name, err), o.remove())
 	}
 	return nil
 }
