@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -22,7 +23,6 @@ const defaultModel = "h200-4xgen5"
 // replayFlags are the flags of tritier replay.
 type replayFlags struct {
 	trace    traceFlags
-	columns  []string
 	sizes    sizeFlags
 	policies []string
 	model    string
@@ -54,6 +54,10 @@ four times T1. --host-mem 0 means no host tier.
 
 Beside every policy stands Belady's bound: the fewest SSD reads that any policy could reach
 with T1 + T2 frames. Times are modelled from a preset's figures, never measured.
+
+In JSON and CSV, ssd_reads = t3_fetches (accesses that needed the SSD) + prefetch_reads, and is
+what the bound bounds. trace.prefetches counts the trace's prefetch records, prefetches those
+of them that moved a page to T1, and prefetch_reads those of these that read the SSD.
 
 Evictors (which page leaves a tier): ` + names(placement.Evictors()) + `.
 Placers (where T1's victims go): ` + names(placement.Placers()) + `.`,
@@ -89,23 +93,26 @@ func (f *replayFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.model, "model", defaultModel, "source of the modelled times: a preset's `NAME` ("+strings.Join(servicetime.Names(), ", ")+"), a YAML file, or none")
 	fs.BoolVar(&f.noBound, "no-bound", false, "do not compute Belady's bound")
 	f.trace.register(fs)
-	fs.StringSliceVar(&f.columns, "csv-columns", nil, "`NAMES` of the columns of a CSV trace that has no header line")
+	f.trace.registerColumns(fs)
 	fs.BoolVar(&f.stream, "stream", false, "read each trace once without keeping it (by itself when it may not fit in half of the memory available)")
 	fs.IntVar(&f.workers, "workers", 0, "replay so many jobs at a time (default: as many as there are cores)")
 	fs.BoolVar(&f.json, "json", false, "write JSON instead of the table")
 	fs.BoolVar(&f.csv, "csv", false, "write CSV instead of the table")
-	fs.StringVar(&f.html, "html", "", "also write a self-contained page with charts to `FILE`")
+	fs.StringVar(&f.html, "html", "", "also write a self-contained page with charts to `FILE`, which ends in .html or .htm")
 	fs.StringVar(&f.plot, "plot", "", "also draw the chart to `FILE`, which ends in .svg or .png")
 }
 
 // replayMain runs the command: everything that can be wrong with the flags is
 // found before a trace is read, and nothing is written before all is known.
 func replayMain(c *cobra.Command, f *replayFlags, args []string) error {
-	if c.Flags().Changed("page-size") && f.trace.pageSize == 0 {
-		return errors.New("--page-size 0: a page has at least one byte")
+	if err := refuseZero(c.Flags()); err != nil {
+		return err
 	}
 	set, err := f.settings(args)
 	if err != nil {
+		return err
+	}
+	if err := set.refuseInputs(c.OutOrStdout(), c.InOrStdin()); err != nil {
 		return err
 	}
 	out, err := openReplayOutput(f, c.OutOrStdout())
@@ -113,19 +120,43 @@ func replayMain(c *cobra.Command, f *replayFlags, args []string) error {
 		return err
 	}
 	defer out.discard()
-	r := &replayer{settings: set, stdin: c.InOrStdin(), stderr: c.ErrOrStderr()}
+	r := &replayer{settings: set, stdin: c.InOrStdin(), stderr: c.ErrOrStderr(), noted: map[string]bool{}}
 	runErr := r.all(c.Context())
-	if runErr != nil && !errors.Is(runErr, c.Context().Err()) {
+	interrupted := runErr != nil && c.Context().Err() != nil && errors.Is(runErr, c.Context().Err())
+	if runErr != nil && !interrupted && len(r.report.Results) == 0 {
 		return runErr
 	}
-	r.report.Interrupted = runErr != nil
-	if err := out.write(&r.report); err != nil {
-		return err
+	r.report.Interrupted = interrupted
+	// What is known is not lost to what went wrong afterwards.
+	if len(r.report.Results) > 0 || f.json || f.csv {
+		err = out.write(&r.report, runErr == nil)
 	}
-	if r.report.Interrupted && (f.html != "" || f.plot != "") {
-		r.say("interrupted: no page or chart was written")
+	if runErr != nil && (f.html != "" || f.plot != "") {
+		r.say("no page or chart was written: results are missing")
 	}
-	return runErr
+	return errors.Join(err, runErr)
+}
+
+// refuseInputs refuses outputs that are inputs, and outputs that are the same.
+func (s *settings) refuseInputs(stdout io.Writer, stdin io.Reader) error {
+	inputs := slices.Clone(s.paths)
+	if s.model != nil {
+		inputs = append(inputs, s.replayFlags.model) // a preset's name is mostly no file
+	}
+	for _, p := range s.policies {
+		if file, found := strings.CutPrefix(p.label, "@"); found {
+			inputs = append(inputs, file)
+		}
+	}
+	for _, o := range []struct{ flag, path string }{{"--html ", s.html}, {"--plot ", s.plot}, {"", "-"}} {
+		if o.path == "" {
+			continue
+		}
+		if err := refuseInput(o.path, stdout, inputs, stdin); err != nil {
+			return fmt.Errorf("%s%w", o.flag, err)
+		}
+	}
+	return nil
 }
 
 // settings are checked flags.
@@ -166,6 +197,9 @@ func (f *replayFlags) settings(args []string) (settings, error) {
 	if s.policies, err = readPolicies(names); err != nil {
 		return s, err
 	}
+	if s.byDefault {
+		s.markPlacers()
+	}
 	if f.model != noModel {
 		if s.model, err = servicetime.Load(f.model); err != nil {
 			return s, fmt.Errorf("--model: %w", err)
@@ -174,9 +208,18 @@ func (f *replayFlags) settings(args []string) (settings, error) {
 	return s, nil
 }
 
+// markPlacers tells default policies that are named like an evictor from it.
+func (s *settings) markPlacers() {
+	for i, p := range s.policies {
+		if name, found := strings.CutSuffix(p.label, "{}"); found {
+			s.policies[i].label = name + " (placer)"
+		}
+	}
+}
+
 // checkInputs refuses what could only be noticed after a long run.
 func (f *replayFlags) checkInputs(paths []string) error {
-	if len(paths) == 0 && (f.trace.format != "" || len(f.columns) > 0) {
+	if len(paths) == 0 && (f.trace.format != "" || len(f.trace.columns) > 0) {
 		return errors.New("--format and --csv-columns describe a trace: name one")
 	}
 	if o := f.trace.order; o != trace.Merged && o != trace.Concatenated {

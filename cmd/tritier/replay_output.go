@@ -28,13 +28,21 @@ func openReplayOutput(f *replayFlags, stdout io.Writer) (*replayOutput, error) {
 	if f.html == "-" || f.plot == "-" {
 		return nil, errors.New("--html and --plot write files: name one; standard output has the results")
 	}
-	if f.html != "" && f.plot != "" && filepath.Clean(f.html) == filepath.Clean(f.plot) {
+	if f.html != "" && f.plot != "" && sameFile(f.html, f.plot) {
 		return nil, fmt.Errorf("--html and --plot both write %s: name two files", f.html)
 	}
+	if f.html != "" {
+		if err := htmlDocument.check(f.html); err != nil {
+			return nil, fmt.Errorf("--html %w", err)
+		}
+	}
 	if f.plot != "" {
-		o.format = strings.TrimPrefix(strings.ToLower(filepath.Ext(f.plot)), ".")
-		if !slices.Contains(report.Formats, o.format) {
-			return nil, fmt.Errorf("--plot %s: the name must end in .%s", f.plot, strings.Join(report.Formats, " or ."))
+		if err := plotDocument.check(f.plot); err != nil {
+			return nil, fmt.Errorf("--plot %w", err)
+		}
+		o.format = report.Formats[0] // to a device or a pipe, whatever its name
+		if ext := strings.TrimPrefix(strings.ToLower(filepath.Ext(f.plot)), "."); slices.Contains(report.Formats, ext) {
+			o.format = ext
 		}
 	}
 	var err error
@@ -62,23 +70,18 @@ func (o *replayOutput) discard() {
 	o.html, o.plot = nil, nil
 }
 
-// write writes everything; of an interrupted run only what goes to standard
-// output. Files come first: a reader of a pipe may leave early.
-func (o *replayOutput) write(r *report.Report) error {
-	if !r.Interrupted {
-		html, plot := o.html, o.plot
-		if html != nil {
-			o.html = nil
-			if err := finish(html, r.HTML); err != nil {
-				return err
-			}
-		}
-		if plot != nil {
-			o.plot = nil
-			if err := finish(plot, func(w io.Writer) error { return r.Plot(w, o.format) }); err != nil {
-				return err
-			}
-		}
+// write writes what goes to standard output and, if files is set, the files.
+// These come first, since a reader of a pipe may leave early, but one that
+// cannot be written does not keep the results back.
+func (o *replayOutput) write(r *report.Report, files bool) error {
+	var failures []error
+	if html := o.html; files && html != nil {
+		o.html = nil
+		failures = append(failures, finish(html, r.HTML))
+	}
+	if plot := o.plot; files && plot != nil {
+		o.plot = nil
+		failures = append(failures, finish(plot, func(w io.Writer) error { return r.Plot(w, o.format) }))
 	}
 	b := bufio.NewWriter(o.stdout)
 	write := r.Table
@@ -88,13 +91,28 @@ func (o *replayOutput) write(r *report.Report) error {
 	case o.csv:
 		write = r.CSV
 	}
-	if err := write(b); err != nil {
-		return fmt.Errorf("standard output: %w", err)
+	if err := errors.Join(write(b), b.Flush()); err != nil {
+		failures = append(failures, fmt.Errorf("standard output: %w", firstOf(err)))
 	}
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("standard output: %w", err)
+	return errors.Join(failures...)
+}
+
+// firstOf is the first of joined errors: a buffer repeats its writer's.
+func firstOf(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()[0]
 	}
-	return nil
+	return err
+}
+
+// sameFile says whether two names are of one file, which may not exist yet.
+func sameFile(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && x.Mode().IsRegular() && os.SameFile(x, y)
 }
 
 // finish writes a file and gives it its name.
@@ -120,6 +138,9 @@ const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,
 func shellQuote(s string) string {
 	if s != "" && strings.Trim(s, plain) == "" {
 		return s
+	}
+	if printed := report.Printable(s); printed != s {
+		return "$'" + strings.ReplaceAll(strings.ReplaceAll(printed[1:len(printed)-1], `\"`, `"`), "'", `\'`) + "'"
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

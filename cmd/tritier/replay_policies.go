@@ -72,25 +72,45 @@ type job struct {
 
 // makeJobs pairs every policy with every size, sizes innermost. Of the default
 // policies, which nobody asked for by name, those that make no sense at a size
-// are left out there; skipped says which and why.
-func makeJobs(policies []namedPolicy, pairs []sizePair, byDefault bool, pages int, pageSize, seed uint64) (jobs []job, skipped []string, err error) {
-	for _, p := range policies {
-		for _, pair := range pairs {
+// are left out there; skipped says which and why. Of the others each one that
+// makes no sense is named.
+func makeJobs(s *settings, pages int, pageSize uint64) (jobs []job, skipped []string, err error) {
+	var wrong []error
+	for _, p := range s.policies {
+		named := false
+		for _, pair := range s.pairs {
 			gpu, host, err := pair.framesOf(pages, pageSize)
 			if err != nil {
 				return nil, nil, err
 			}
 			switch tooSmall := tooSmallFor(p.spec, gpu, host); {
-			case tooSmall != nil && byDefault:
-				skipped = append(skipped, tooSmall.Error())
+			case tooSmall != nil && s.byDefault:
+				skipped = append(skipped, sizeText(tooSmall))
 				continue
-			case tooSmall != nil:
-				return nil, nil, fmt.Errorf("--policy %s: %w", p.label, tooSmall)
+			case tooSmall != nil && !named:
+				wrong, named = append(wrong, fmt.Errorf("--policy %s: %s%s", p.label, sizeText(tooSmall), pair.hint(tooSmall, pages))), true
 			}
-			jobs = append(jobs, job{sim.Job{Policy: p.spec, GPUFrames: gpu, HostFrames: host, Seed: seed}, p.label})
+			jobs = append(jobs, job{sim.Job{Policy: p.spec, GPUFrames: gpu, HostFrames: host, Seed: s.seed}, p.label})
 		}
 	}
-	return jobs, skipped, nil
+	return jobs, skipped, errors.Join(wrong...)
+}
+
+// sizeText is the error in words; one frame is no frames.
+func sizeText(e *placement.SizeError) string {
+	return strings.Replace(e.Error(), ": 1 frames are too few", ": 1 frame is too few", 1)
+}
+
+// hint says which share of the pages a size would have to be.
+func (p sizePair) hint(e *placement.SizeError, pages int) string {
+	size := p.gpu
+	if e.Tier == "T2" {
+		size = p.host
+	}
+	if !size.share || e.Min > pages {
+		return ""
+	}
+	return fmt.Sprintf(", which is %.3g%% of the trace's %s", leastPercent(e.Min, pages), plural(uint64(pages), "distinct page"))
 }
 
 // saneForAll is a tier size that is large enough for every policy.

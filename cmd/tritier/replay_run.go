@@ -22,21 +22,24 @@ type replayer struct {
 	stdin  io.Reader
 	stderr io.Writer
 	report report.Report
+	noted  map[string]bool // traces that the user has been told about
+	sized  []defaultSize   // of the traces that had the default size of T1
 }
+
+// defaultSize is what the default size of T1 came to for a trace.
+type defaultSize struct{ pages, gpu int }
 
 // say tells the user something that is no result.
 func (r *replayer) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.stderr, "tritier: "+format+"\n", args...) // nowhere else to report to
 }
 
-// all fills the report. When ctx ends it holds the results so far, and the
-// error is ctx's.
+// all fills the report. A trace that fails does not keep the others from being
+// replayed; the error names each. When ctx ends the report holds the results
+// so far, and the error is ctx's.
 func (r *replayer) all(ctx context.Context) error {
 	r.report.Command, r.report.Model = commandLine(), r.model
-	r.report.About = r.about()
-	if err := r.tryAll(); err != nil {
-		return err
-	}
+	defer func() { r.report.About = r.about() }()
 	paths := r.paths
 	if slices.Contains(paths, "-") {
 		r.stdin = interruptible(ctx, r.stdin)
@@ -44,34 +47,32 @@ func (r *replayer) all(ctx context.Context) error {
 	if len(paths) == 0 {
 		paths = []string{""}
 	}
+	if err := r.tryAll(ctx); err != nil {
+		return err
+	}
+	var failures []error
 	for _, p := range paths {
-		if err := ctx.Err(); err != nil {
+		err := ctx.Err()
+		if err == nil {
+			err = r.one(ctx, p)
+		}
+		if err != nil && ctx.Err() != nil {
+			for _, f := range failures {
+				r.say("%s", oneLine(f))
+			}
 			return err
 		}
-		if err := r.one(ctx, p); err != nil {
-			return err
+		if err != nil {
+			failures = append(failures, err)
 		}
 	}
-	return nil
-}
-
-// about says what the reader of the report is looking at.
-func (r *replayer) about() string {
-	switch {
-	case len(r.paths) == 0 && !r.sizedBy:
-		return "Bundled trace: KV-cache blocks that conversations asked of an LLM server (Mooncake, FAST 2025, Apache-2.0).\n" +
-			"T1 is 5 % of its distinct pages, T2 four times T1. Yours: tritier replay --gpu-mem 16GiB --host-mem 64GiB TRACE"
-	case len(r.paths) == 0:
-		return "Bundled trace: KV-cache blocks that conversations asked of an LLM server (Mooncake, FAST 2025, Apache-2.0)."
-	case !r.sizedBy:
-		return "No sizes were given: T1 is 5 % of the trace's distinct pages, T2 four times T1."
-	}
-	return ""
+	return errors.Join(failures...)
 }
 
 // tryAll opens every file of several once, so that a wrong name at the end of
-// the list is not found after an hour.
-func (r *replayer) tryAll() error {
+// the list, or a size that its pages are too large for, is not found after an
+// hour.
+func (r *replayer) tryAll(ctx context.Context) error {
 	if len(r.paths) < 2 {
 		return nil
 	}
@@ -79,64 +80,116 @@ func (r *replayer) tryAll() error {
 		if st, err := os.Stat(p); err == nil && !st.Mode().IsRegular() && !st.IsDir() || p == "-" {
 			continue // a pipe can be opened only once
 		}
-		t, err := r.open(p)
+		s, err := r.source(ctx, p)
 		if err != nil {
 			return err
 		}
-		if err := t.Close(); err != nil {
+		if err := errors.Join(r.tryJobs(p, s.Info().PageSize), s.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// tryJobs finds what is wrong with the sizes before the trace is read, as far
+// as they do not depend on its pages.
+func (r *replayer) tryJobs(path string, pageSize uint64) error {
+	if needsPages(r.pairs) {
+		return nil
+	}
+	_, _, err := makeJobs(&r.settings, 0, pageSize)
+	return of(path, err)
+}
+
+// of names the trace in an error that does not.
+func of(path string, err error) error {
+	var named *trace.Error
+	if err == nil || errors.As(err, &named) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", report.Printable(traceName(path)), err)
+}
+
 // open opens a trace; "" is the bundled one.
-func (r *replayer) open(path string) (trace.Reader, error) {
-	o := trace.Options{Format: r.trace.format, Order: r.trace.order, Columns: r.columns}
+func (r *replayer) open(ctx context.Context, path string) (trace.Reader, error) {
+	o := trace.Options{Format: r.trace.format, Order: r.trace.order, Columns: r.trace.columns}
 	switch path {
 	case "":
 		return bundled.Open()
 	case "-":
-		return trace.New(r.stdin, "standard input", o)
+		return trace.New(r.stdin, traceName(path), o)
 	}
-	return trace.Open(path, o)
+	return trace.OpenContext(ctx, path, o)
 }
 
-// source opens a trace as a stream of pages.
-func (r *replayer) source(path string) (*sim.Stream, error) {
-	t, err := r.open(path)
-	if err != nil {
-		return nil, err
+// source opens a trace as a stream of pages. Session traces are read whole for
+// that, which takes as long as it takes: when ctx ends meanwhile the work is
+// left to itself, for the end of the process to end it.
+func (r *replayer) source(ctx context.Context, path string) (*sim.Stream, error) {
+	type opened struct {
+		reader trace.Reader
+		err    error
 	}
-	name := path
-	switch path {
-	case "":
-		name = bundled.Name
-	case "-":
-		name = "standard input"
+	done := make(chan opened, 1)
+	go func() {
+		t, err := r.open(ctx, path)
+		done <- opened{t, err}
+	}()
+	defer startProgress(r.stderr, "opening "+report.Printable(traceName(path)), unknownProgress)()
+	select {
+	case <-ctx.Done():
+		return nil, r.noResults(path)
+	case o := <-done:
+		if o.err != nil {
+			return nil, r.cut(ctx, path, o.err)
+		}
+		if !r.noted[path] {
+			r.noted[path] = true
+			r.trace.note(r.stderr, traceName(path), infoOf(o.reader))
+		}
+		return sim.NewStream(o.reader, traceName(path), r.trace.pageSizeFor(infoOf(o.reader))), nil
 	}
-	return sim.NewStream(t, name, r.trace.pageSizeFor(infoOf(t))), nil
+}
+
+// cut makes the end of ctx an error that says what was going on.
+func (r *replayer) cut(ctx context.Context, path string, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return r.noResults(path)
+	}
+	return err
+}
+
+// noResults is the interruption before a trace has any results.
+func (r *replayer) noResults(path string) error {
+	while := "while reading " + report.Printable(traceName(path))
+	if len(r.report.Results) == 0 {
+		return &interruption{while + ": no results yet"}
+	}
+	return &interruption{while + ": the results are those of the traces before it"}
 }
 
 // one replays one trace and adds its results to the report.
 func (r *replayer) one(ctx context.Context, path string) error {
-	s, err := r.source(path)
+	s, err := r.source(ctx, path)
 	if err != nil {
 		return err
+	}
+	if err := r.tryJobs(path, s.Info().PageSize); err != nil {
+		return errors.Join(err, s.Close())
 	}
 	streaming := r.stream || r.onePass(path)
 	if !streaming && path != "" && path != "-" {
 		if why := streamReason(path, s.Info().Compression); why != "" {
-			r.say("%s: %s", path, why)
+			r.say("%s: %s", report.Printable(path), why)
 			streaming = true
 		}
 	}
 	if streaming {
 		err = r.streamed(ctx, path, s)
 	} else {
-		err = r.loaded(ctx, s)
+		err = r.loaded(ctx, path, s)
 	}
-	return errors.Join(err, s.Close())
+	return errors.Join(of(path, err), s.Close())
 }
 
 // onePass says whether the jobs can run while a trace is being read, at no
@@ -150,14 +203,15 @@ func (r *replayer) onePass(path string) bool {
 }
 
 // loaded reads the whole trace, then runs the jobs over it.
-func (r *replayer) loaded(ctx context.Context, s *sim.Stream) error {
-	stop := startProgress(r.stderr, "reading "+s.Info().Name, s.Progress)
+func (r *replayer) loaded(ctx context.Context, path string, s *sim.Stream) error {
+	name := report.Printable(s.Info().Name)
+	stop := startProgress(r.stderr, "reading "+name, s.Progress)
 	t, err := sim.Load(ctx, s, nil)
 	stop()
 	if err != nil {
-		return err
+		return r.cut(ctx, path, err)
 	}
-	jobs, err := r.jobs(t.Info.Pages, t.Info.PageSize)
+	jobs, err := r.jobs(path, t.Info.Pages, t.Info.PageSize)
 	if err != nil {
 		return err
 	}
@@ -167,10 +221,12 @@ func (r *replayer) loaded(ctx context.Context, s *sim.Stream) error {
 		done.Store(int64(d))
 		total.Store(int64(of))
 	}
-	stop = startProgress(r.stderr, "replaying "+t.Info.Name, func() (int64, int64) { return done.Load(), total.Load() })
+	stop = startProgress(r.stderr, "replaying "+name, func() (int64, int64) { return done.Load(), total.Load() })
 	results, err := sim.Replay(ctx, t, simJobs(jobs), o)
 	stop()
-	r.add(jobs, results)
+	if err == nil || ctx.Err() != nil {
+		r.add(jobs, results)
+	}
 	return err
 }
 
@@ -181,14 +237,14 @@ func (r *replayer) streamed(ctx context.Context, path string, s *sim.Stream) err
 	if needsPages(r.pairs) {
 		var err error
 		if pages, err = r.countPages(ctx, path); err != nil {
-			return err
+			return r.cut(ctx, path, err)
 		}
 	}
-	jobs, err := r.jobs(pages, s.Info().PageSize)
+	jobs, err := r.jobs(path, pages, s.Info().PageSize)
 	if err != nil {
 		return err
 	}
-	stop := startProgress(r.stderr, "replaying "+s.Info().Name, s.Progress)
+	stop := startProgress(r.stderr, "replaying "+report.Printable(s.Info().Name), s.Progress)
 	results, err := sim.ReplayStream(ctx, s, simJobs(jobs), r.options())
 	stop()
 	if err != nil && ctx.Err() == nil {
@@ -200,11 +256,11 @@ func (r *replayer) streamed(ctx context.Context, path string, s *sim.Stream) err
 
 // countPages reads a trace for the number of its distinct pages.
 func (r *replayer) countPages(ctx context.Context, path string) (int, error) {
-	s, err := r.source(path)
+	s, err := r.source(ctx, path)
 	if err != nil {
 		return 0, err
 	}
-	stop := startProgress(r.stderr, "counting pages of "+s.Info().Name, s.Progress)
+	stop := startProgress(r.stderr, "counting pages of "+report.Printable(s.Info().Name), s.Progress)
 	defer stop()
 	var b sim.Block
 	for err == nil {
@@ -219,16 +275,19 @@ func (r *replayer) countPages(ctx context.Context, path string) (int, error) {
 }
 
 // jobs are the jobs for a trace of so many pages.
-func (r *replayer) jobs(pages int, pageSize uint64) ([]job, error) {
-	jobs, skipped, err := makeJobs(r.policies, r.pairs, r.byDefault, pages, pageSize, r.seed)
+func (r *replayer) jobs(path string, pages int, pageSize uint64) ([]job, error) {
+	jobs, skipped, err := makeJobs(&r.settings, pages, pageSize)
 	if err != nil {
 		return nil, err
 	}
 	for _, why := range skipped {
-		r.say("left out of the default policies: %s", why)
+		r.say("%s: left out of the default policies: %s", report.Printable(traceName(path)), why)
 	}
 	if len(jobs) == 0 {
 		return nil, errors.New("no default policy makes sense at these sizes: name one with --policy")
+	}
+	if r.pairs[0].gpu.implied {
+		r.sized = append(r.sized, defaultSize{pages, jobs[0].GPUFrames})
 	}
 	return jobs, nil
 }

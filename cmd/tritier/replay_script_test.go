@@ -14,14 +14,14 @@ import (
 )
 
 func TestReplayScripts(t *testing.T) {
-	scripts, err := filepath.Glob("testdata/script/replay_*.txtar")
+	scripts, err := filepath.Glob("testdata/script/r*_*.txtar") // replay_ and root_
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no scripts", err)
 	}
 	testscript.Run(t, testscript.Params{
 		Files: scripts,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"cmpcolumns": cmpColumns, "maxwidth": maxWidth, "nofiles": noFiles, "fails": fails,
+			"cmpcolumns": cmpColumns, "maxwidth": maxWidth, "nofiles": noFiles, "fails": fails, "refuses": refuses, "jsonhas": jsonHas,
 		},
 	})
 }

@@ -86,7 +86,10 @@ func readSizes(tier string, mem, frames []string) ([]tierSize, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
-		if tier == "gpu" && s.bytes == 0 && s.frames == 0 && s.percent == 0 {
+		if tier == "gpu" && s.share && s.percent == 0 {
+			return nil, fmt.Errorf("%s: %q is not a percentage above 0%% and up to 100%% of the trace's distinct pages", flag, s.text)
+		}
+		if tier == "gpu" && !s.share && s.bytes == 0 && s.frames == 0 {
 			return nil, fmt.Errorf("%s %s: GPU memory needs at least one frame", flag, s.text)
 		}
 		out = append(out, s)
@@ -103,18 +106,39 @@ func readSize(flag, text string, frames bool) (tierSize, error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		p, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if err != nil || !(p >= 0 && p <= 100) {
-			return s, fmt.Errorf("%q is not a percentage from 0%% to 100%% of the trace's distinct pages", text)
+			from := "from 0%"
+			if strings.HasPrefix(flag, "--gpu") {
+				from = "above 0% and up"
+			}
+			return s, fmt.Errorf("%q is not a percentage %s to 100%% of the trace's distinct pages", text, from)
 		}
 		s.percent, s.share = p, true
 		return s, nil
 	}
 	var err error
 	if frames {
-		s.frames, err = units.ParseCount(text)
+		s.frames, err = wholeCount(text)
 	} else {
 		s.bytes, err = units.ParseBytes(text)
 	}
 	return s, err
+}
+
+// wholeCount reads a number of frames. A suffix may make a fraction whole
+// (1.5K), but nothing is rounded.
+func wholeCount(text string) (uint64, error) {
+	n, err := units.ParseCount(text)
+	if err != nil {
+		return 0, err
+	}
+	number := strings.TrimRight(text, "KMGTkmgt ")
+	_, fraction, _ := strings.Cut(number, ".")
+	decimals := len(strings.TrimRight(fraction, "0"))
+	zeros := map[string]int{"K": 3, "M": 6, "G": 9, "T": 12}[strings.ToUpper(strings.TrimSpace(text[len(number):]))]
+	if decimals > zeros {
+		return 0, fmt.Errorf("%q is not a whole number", text)
+	}
+	return n, nil
 }
 
 // needsPages says whether a size depends on the trace's distinct pages.
@@ -137,13 +161,22 @@ func (p sizePair) framesOf(pages int, pageSize uint64) (gpu, host int, err error
 		gpu = max(gpu, min(smallestDefault, pages))
 	}
 	if gpu == 0 {
-		return 0, 0, fmt.Errorf("%s %s: that is no whole page of the trace's %d: GPU memory needs at least one frame", p.gpu.flag, p.gpu.text, pages)
+		return 0, 0, fmt.Errorf("%s %s: that is no whole page of the trace's %s: GPU memory needs at least one frame, so %.3g%% or more",
+			p.gpu.flag, p.gpu.text, units.FormatCount(uint64(pages)), leastPercent(1, pages))
 	}
 	if p.host.implied {
 		return gpu, min(defaultHostFactor*gpu, placement.MaxPages), nil
 	}
 	host, err = p.host.framesOf(pages, pageSize)
 	return gpu, host, err
+}
+
+// leastPercent is the smallest share of pages that is so many frames, rounded
+// up to three digits.
+func leastPercent(frames, pages int) float64 {
+	p := 100 * float64(frames) / float64(max(pages, 1))
+	step := math.Pow(10, math.Floor(math.Log10(p))-2)
+	return math.Ceil(p/step-1e-9) * step
 }
 
 var errTooManyFrames = errors.New("too many frames")

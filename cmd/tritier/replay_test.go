@@ -191,7 +191,7 @@ func TestReplayInterrupted(t *testing.T) {
 	if len(doc.Results) != 1 || doc.Results[0].Complete || doc.Results[0].Accesses < 100_000 || doc.Results[0].Fetches != doc.Results[0].Accesses {
 		t.Errorf("results %+v", doc.Results)
 	}
-	if !strings.Contains(errs, "no page or chart was written") || !strings.HasSuffix(errs, "tritier: interrupted\n") {
+	if !strings.Contains(errs, "no page or chart was written: results are missing") || !strings.HasSuffix(errs, "tritier: interrupted\n") {
 		t.Errorf("standard error: %s", errs)
 	}
 }
@@ -207,7 +207,10 @@ func TestReplayInterruptedTable(t *testing.T) {
 // TestReplayInterruptedLoading checks that Ctrl-C before anything ran leaves
 // an empty, valid document.
 func TestReplayInterruptedLoading(t *testing.T) {
-	out, _ := interrupted(t, manyIDs(50_000), "--format", "ids", "--policy", "lru", "--json")
+	out, errs := interrupted(t, manyIDs(50_000), "--format", "ids", "--policy", "lru", "--json")
+	if errs != "tritier: interrupted while reading standard input: no results yet\n" {
+		t.Errorf("standard error: %s", errs)
+	}
 	if strings.Join(strings.Fields(out), "") != `{"results":[]}` {
 		t.Errorf("got %s", out)
 	}
@@ -258,7 +261,7 @@ func TestSplitPolicies(t *testing.T) {
 func TestShellQuote(t *testing.T) {
 	for in, want := range map[string]string{
 		"lru": "lru", "--gpu-mem=5%,1GiB": "--gpu-mem=5%,1GiB", "": "''", "random{}": "'random{}'", "a b": "'a b'", "it's": `'it'\''s'`,
-		"$(reboot)": "'$(reboot)'", "*": "'*'",
+		"$(reboot)": "'$(reboot)'", "*": "'*'", "a\x1b'": `$'a\x1b\''`,
 	} {
 		if got := shellQuote(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
