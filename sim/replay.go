@@ -179,12 +179,13 @@ func (r *Result) finish(j Job, info TraceInfo, b bounds, o Options, length uint6
 		r.BoundReads = &reads
 	}
 	if o.Model != nil {
-		r.addModel(o.Model)
+		r.AddModel(o.Model)
 	}
 }
 
-// addModel adds the times that a machine like m's would need for the counts.
-func (r *Result) addModel(m *servicetime.Model) {
+// AddModel adds the times that a machine like m's would need for the counts, as
+// Options.Model does.
+func (r *Result) AddModel(m *servicetime.Model) {
 	e := m.Estimate(servicetime.Counts{
 		Accesses: r.Accesses, T1Hits: r.T1Hits, T2Hits: r.T2Hits, T3Reads: r.SSDReads,
 		T3Writes: r.Writebacks + r.FinalDirty, Demotions: r.Demotions - r.CopiesSaved, PageSize: r.Trace.PageSize,

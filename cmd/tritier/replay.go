@@ -165,9 +165,9 @@ type settings struct {
 	paths     []string // empty: the bundled trace
 	pairs     []sizePair
 	policies  []namedPolicy
-	byDefault bool // nobody named policies
-	sizedBy   bool // sizes were given
-	model     *servicetime.Model
+	byDefault bool         // nobody named policies
+	sizedBy   bool         // sizes were given
+	model     *modelSource // nil: no modelled times
 }
 
 func (f *replayFlags) settings(args []string) (settings, error) {
@@ -201,7 +201,7 @@ func (f *replayFlags) settings(args []string) (settings, error) {
 		s.markPlacers()
 	}
 	if f.model != noModel {
-		if s.model, err = servicetime.Load(f.model); err != nil {
+		if s.model, err = openModel(f.model); err != nil {
 			return s, fmt.Errorf("--model: %w", err)
 		}
 	}

@@ -38,7 +38,7 @@ func (r *replayer) say(format string, args ...any) {
 // replayed; the error names each. When ctx ends the report holds the results
 // so far, and the error is ctx's.
 func (r *replayer) all(ctx context.Context) error {
-	r.report.Command, r.report.Model = commandLine(), r.model
+	r.report.Command = commandLine()
 	defer func() { r.report.About = r.about() }()
 	paths := r.paths
 	if slices.Contains(paths, "-") {
@@ -293,11 +293,18 @@ func (r *replayer) jobs(path string, pages int, pageSize uint64) ([]job, error) 
 }
 
 func (r *replayer) options() sim.Options {
-	return sim.Options{Bound: !r.noBound, Model: r.model, Workers: r.workers}
+	return sim.Options{Bound: !r.noBound, Workers: r.workers}
 }
 
+// add adds a trace's results, with the modelled times, to the report.
 func (r *replayer) add(jobs []job, results []sim.Result) {
+	if r.model != nil && r.report.Model == nil {
+		r.report.Model = r.model.get()
+	}
 	for i, res := range results {
+		if r.report.Model != nil {
+			res.AddModel(r.report.Model)
+		}
 		r.report.Results = append(r.report.Results, res)
 		r.report.Labels = append(r.report.Labels, jobs[i].label)
 	}
