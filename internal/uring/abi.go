@@ -85,6 +85,7 @@ const (
 	fsyncDatasync = 1 << 0
 
 	setupClamp        = 1 << 4
+	setupTaskrunFlag  = 1 << 9
 	setupSingleIssuer = 1 << 12
 	setupDeferTaskrun = 1 << 13
 
@@ -92,6 +93,9 @@ const (
 	featNoDrop       = 1 << 1
 	featSubmitStable = 1 << 2
 	featExtArg       = 1 << 8
+
+	sqOverflow = 1 << 1
+	sqTaskrun  = 1 << 2
 
 	enterGetEvents = 1 << 0
 	enterExtArg    = 1 << 3

@@ -77,7 +77,7 @@ func New(o Options) (*Ring, error) {
 // kernel (before 6.1) does not know it.
 func setupBest(entries uint32, oneThread bool) (*queues, error) {
 	if oneThread {
-		q, err := setup(entries, setupClamp|setupSingleIssuer|setupDeferTaskrun)
+		q, err := setup(entries, setupClamp|setupSingleIssuer|setupDeferTaskrun|setupTaskrunFlag)
 		if !errors.Is(err, unix.EINVAL) {
 			return q, err
 		}
@@ -185,9 +185,14 @@ func (r *Ring) Submit() error {
 	return r.enter(0, 0)
 }
 
-// maxRetries bounds the attempts of one call when the kernel is short of memory
-// or a signal interrupts.
+// maxRetries bounds the attempts in a row that get nowhere, when the kernel is
+// short of memory or a signal interrupts.
 const maxRetries = 1000
+
+// submitChunk is how many entries the kernel gets at a time. It prepares all of
+// them before it tells the drive of any, so with few the drive works on the
+// first while the rest is prepared; that is worth more than the system calls.
+const submitChunk = 4
 
 // enter publishes the tail and calls the kernel until it has taken every
 // prepared entry; with min above zero it then waits for that many completions,
@@ -198,9 +203,16 @@ func (r *Ring) enter(min uint32, timeout time.Duration) error {
 	if min > 0 {
 		deadline = time.Now().Add(timeout)
 	}
-	for range maxRetries {
-		n, errno := r.q.enter(r.queued, min, timeout)
+	for tries := 0; tries < maxRetries; tries++ {
+		chunk, need := r.queued, min
+		if chunk > submitChunk {
+			chunk, need = submitChunk, 0
+		}
+		n, errno := r.q.enter(chunk, need, timeout)
 		r.queued -= uint32(n)
+		if n > 0 {
+			tries = 0
+		}
 		switch errno {
 		case 0, unix.EINTR, unix.EAGAIN: // EAGAIN: no memory for requests at the moment
 		case unix.ETIME:
@@ -225,6 +237,14 @@ func (r *Ring) enter(min uint32, timeout time.Duration) error {
 // ready is how many completions can be reaped without a system call.
 func (r *Ring) ready() uint32 {
 	return atomic.LoadUint32(r.q.cqTail) - *r.q.cqHead // the head is written by us alone
+}
+
+// Pending reports whether Wait would find completions at once. It looks at
+// memory only, so a caller that polls with it makes no system call in vain. The
+// kernel raises a flag for completions that it has still to finish in our
+// context, and for those that the ring had no room for.
+func (r *Ring) Pending() bool {
+	return !r.closed && (r.ready() > 0 || atomic.LoadUint32(r.q.sqFlags)&(sqTaskrun|sqOverflow) != 0)
 }
 
 // Reap takes completions that are there already, at most len(out) of them, and

@@ -19,6 +19,7 @@ type queues struct {
 	sqesMem []byte
 
 	sqHead, sqTail *uint32
+	sqFlags        *uint32 // what the kernel asks for
 	cqHead, cqTail *uint32
 	sqMask, cqMask uint32
 	sqes           []sqe
@@ -65,6 +66,7 @@ func (q *queues) mapRings(p *params) error {
 	base := unsafe.Pointer(unsafe.SliceData(q.ring))
 	word := func(off uint32) *uint32 { return (*uint32)(unsafe.Add(base, off)) }
 	q.sqHead, q.sqTail = word(p.sqOff.head), word(p.sqOff.tail)
+	q.sqFlags = word(p.sqOff.flags)
 	q.cqHead, q.cqTail = word(p.cqOff.head), word(p.cqOff.tail)
 	q.sqMask, q.cqMask = *word(p.sqOff.ringMask), *word(p.cqOff.ringMask)
 	q.sqes = unsafe.Slice((*sqe)(unsafe.Pointer(unsafe.SliceData(q.sqesMem))), p.sqEntries)
@@ -105,6 +107,11 @@ func (q *queues) close() error {
 // enter submits n entries and waits up to timeout for min completions; with min
 // zero it only runs what the kernel has to finish in our context.
 func (q *queues) enter(n, min uint32, timeout time.Duration) (int, syscall.Errno) {
+	if n == 0 && min == 0 {
+		// It neither blocks nor starts I/O, so the runtime need not hear of it.
+		done, _, errno := syscall.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(q.fd), 0, 0, enterGetEvents, 0, 0)
+		return taken(done, errno)
+	}
 	if min == 0 {
 		done, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(q.fd), uintptr(n), 0, enterGetEvents, 0, 0)
 		return taken(done, errno)

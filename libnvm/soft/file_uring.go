@@ -12,19 +12,6 @@ import (
 // channel's list.
 const uringEntries = 256
 
-// After reapSpins calls of Reap that find nothing the next one sleeps in the
-// kernel until a completion is there, for a bounded time: a service thread that
-// only polls takes the processor away from what serves the device, and on a
-// busy machine from everyone. A command that arrives meanwhile is seen that
-// much later, so with few operations in flight, where latency counts, the time
-// is short; with many, fewer timers are worth more.
-const (
-	reapSpins    = 16
-	reapWait     = 10 * time.Microsecond
-	reapWaitMany = 50 * time.Microsecond
-	reapMany     = 8
-)
-
 // closeTimeout bounds how long Close waits for operations in flight.
 const closeTimeout = 10 * time.Second
 
@@ -39,7 +26,6 @@ type uringChannel struct {
 	waiting  []uint64  // tokens that the ring had no room for, in order
 	finished []*Op     // done outside the ring's completions
 	out      [64]uring.Completion
-	empty    int  // calls of Reap in a row that found nothing
 	pushed   bool // the ring holds entries that Submit has to hand over
 	broken   bool // the ring failed: every operation from now on fails
 }
@@ -98,9 +84,17 @@ func (c *uringChannel) push(token uint64) bool {
 	var err error
 	switch f.next {
 	case reqRead:
-		err = c.ring.ReadVec(fd, f.vector(), f.off, token)
+		if v := f.vector(); len(v) == 1 { // saves the kernel a copy of the vector
+			err = c.ring.Read(fd, segmentBytes(&v[0]), f.off, token)
+		} else {
+			err = c.ring.ReadVec(fd, v, f.off, token)
+		}
 	case reqWrite:
-		err = c.ring.WriteVec(fd, f.vector(), f.off, token)
+		if v := f.vector(); len(v) == 1 {
+			err = c.ring.Write(fd, segmentBytes(&v[0]), f.off, token)
+		} else {
+			err = c.ring.WriteVec(fd, v, f.off, token)
+		}
 	case reqSync:
 		err = c.ring.Datasync(fd, token)
 	case reqFallocate:
@@ -149,24 +143,24 @@ func (c *uringChannel) refill() {
 
 // Reap implements Channel.
 func (c *uringChannel) Reap(done []*Op) []*Op {
-	if c.ring.InFlight() > 0 {
-		wait := time.Duration(0)
-		if c.empty >= reapSpins && len(c.finished) == 0 {
-			wait = reapWait
-			if c.ring.InFlight() >= reapMany {
-				wait = reapWaitMany
-			}
-		}
-		if c.reap(wait) > 0 {
-			c.empty = 0
-		} else {
-			c.empty++
-		}
+	if c.pushed || c.ring.Pending() {
+		c.reap(0)
 	}
 	done = append(done, c.finished...)
 	clear(c.finished)
 	c.finished = c.finished[:0]
 	return done
+}
+
+// Await implements waiter.
+func (c *uringChannel) Await(timeout time.Duration) bool {
+	if c.ring.InFlight() == 0 || c.broken {
+		return false
+	}
+	if len(c.finished) == 0 {
+		c.reap(timeout)
+	}
+	return true
 }
 
 // reap takes completions, waiting up to timeout for the first, and returns how

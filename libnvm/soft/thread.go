@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // thread is a service thread. It owns completion queues with their submission
@@ -28,6 +26,7 @@ type thread struct {
 	stopped  chan struct{} // closed when the thread has ended
 	closeErr error         // of the channels, valid once stopped is closed
 	counts   counts
+	lease    atomic.Pointer[lease] // wanted or granted, see Lend
 }
 
 // burst bounds the commands taken from one queue before the next gets its turn.
@@ -42,11 +41,18 @@ func (t *thread) run() {
 	if err != nil {
 		return
 	}
-	defer func() { t.closeErr = t.closeChannels() }()
+	defer func() { t.closeErr = errors.Join(t.closeErr, t.closeChannels()) }()
+	setTimerSlack()
 	var idle idler
 	for t.c.ctx.Err() == nil {
 		busy := t.sweep()
 		t.counts.flush(&t.c.stats)
+		if l := t.lease.Load(); l != nil && t.working == 0 {
+			if t.lend(l); t.closeErr != nil {
+				return
+			}
+			busy = true
+		}
 		if busy {
 			idle.reset()
 			continue
@@ -175,47 +181,6 @@ func (t *thread) settle(q *submission) error {
 }
 
 const settleTimeout = 5 * time.Second
-
-// nap sleeps in the kernel without the runtime's timers, which are far coarser.
-func nap(d time.Duration) {
-	ts := unix.NsecToTimespec(int64(d))
-	_ = unix.Nanosleep(&ts, nil) // an early end by a signal does no harm
-}
-
-// idler is the back-off of a thread that finds no work: it polls on for about
-// 50 us, then lets other goroutines run in between, then sleeps, twice as long
-// each time, from 5 us to 100 us. A sleeping thread therefore adds at most about
-// 150 us (with the kernel's timer slack) to the first command after a pause. As
-// long as backends work or completions wait for their time, it sleeps 10 us at most.
-type idler struct {
-	polls int
-	sleep time.Duration
-}
-
-const (
-	idleSpins    = 1000
-	idleYields   = 1050
-	shortestNap  = 5 * time.Microsecond
-	longestNap   = 100 * time.Microsecond
-	attentiveNap = 10 * time.Microsecond
-)
-
-func (i *idler) reset() { i.polls, i.sleep = 0, 0 }
-
-func (i *idler) wait(t *thread) {
-	i.polls++
-	switch {
-	case i.polls < idleSpins:
-	case i.polls < idleYields:
-		runtime.Gosched()
-	default:
-		i.sleep = min(max(shortestNap, i.sleep*2), longestNap)
-		if t.working > 0 || len(t.timers) > 0 || len(t.gated) > 0 {
-			i.sleep = min(i.sleep, attentiveNap)
-		}
-		nap(i.sleep)
-	}
-}
 
 // counts are a thread's own, added to the controller's once a sweep.
 type counts struct {
