@@ -18,8 +18,8 @@ func (c *Controller) Admin(cmd *Command, data *Memory) (uint32, error) {
 
 // adminLocked is Admin for those that hold adminMu.
 func (c *Controller) adminLocked(cmd *Command, data *Memory) (uint32, error) {
-	if c.admin == nil {
-		return 0, ErrClosed
+	if c.admin == nil || c.State() == StateClosed {
+		return 0, fmt.Errorf("%s: %w", cmd.Opcode.Name(true), ErrClosed)
 	}
 	t, err := c.admin.SubmitCommand(cmd, data, 0, c.cfg.AdminTimeout)
 	if err != nil {
@@ -34,6 +34,9 @@ const scratchBytes = PageSize
 // withScratch runs an admin command that moves up to a page of data. It leaves
 // the data in the scratch memory, and a timed-out command its own piece of it.
 func (c *Controller) withScratch(cmd *Command) ([]byte, uint32, error) {
+	if c.State() == StateClosed { // before memory is asked for, which nobody would free
+		return nil, 0, fmt.Errorf("%s: %w", cmd.Opcode.Name(true), ErrClosed)
+	}
 	if c.scratch != nil && c.scratch.Held() > 0 {
 		c.retired = append(c.retired, c.scratch)
 		c.scratch = nil

@@ -25,12 +25,12 @@ func (c *Controller) Close() error {
 	sick := c.health("close") // before the state changes, which says what to expect
 	c.mu.Lock()
 	qs := c.sortedQueues()
+	c.setState(StateClosed) // under mu: nobody else looks at the registers from here on
 	c.mu.Unlock()
 	for _, q := range qs {
 		q.fail(ErrReset)
 		q.broken = ErrClosed
 	}
-	c.setState(StateClosed)
 	var down error
 	if sick == nil && c.answers() {
 		down = c.shutDown()

@@ -15,7 +15,9 @@ import (
 // Controller is an NVMe controller that this driver has brought up.
 //
 // Lock order: admin before mu. The admin lock is held while an admin command is
-// outstanding, mu only for moments.
+// outstanding, mu only for moments. The transport unmaps the registers after
+// Close, so whoever touches them holds the admin lock or mu and has seen that the
+// state is not StateClosed, or is the owner of a queue pair that is not broken.
 type Controller struct {
 	tr     Transport
 	regs   Registers
@@ -105,8 +107,16 @@ func (c *Controller) enabled() bool {
 }
 
 // Health returns nil, a *DeviceGoneError, a *ControllerFatalError or a
-// *NotReadyError. It costs one register read when the controller is well.
-func (c *Controller) Health() error { return c.health("health check") }
+// *NotReadyError, or ErrClosed after Close. It costs one register read when the
+// controller is well.
+func (c *Controller) Health() error {
+	c.mu.Lock() // Close ends behind this: the registers stay mapped meanwhile
+	defer c.mu.Unlock()
+	if c.State() == StateClosed {
+		return ErrClosed
+	}
+	return c.health("health check")
+}
 
 // doorbellOffsets are the offsets of a queue's doorbells (3.1.3.25: 1000h +
 // (2y) * (4 << CAP.DSTRD)).

@@ -118,7 +118,7 @@ func (q *QueuePair) release() {
 
 // Wait polls until the request with this ticket is done and returns its
 // completion; others stay for Poll. A timeout above zero brings the request's
-// deadline forward. The error is Completion.Err, or ErrUnknownTicket.
+// deadline forward; zero or less leaves it. The error is Completion.Err, or ErrUnknownTicket.
 func (q *QueuePair) Wait(ticket Ticket, timeout time.Duration) (Completion, error) {
 	i := q.find(ticket)
 	if i == noRequest {
@@ -126,7 +126,7 @@ func (q *QueuePair) Wait(ticket Ticket, timeout time.Duration) (Completion, erro
 	}
 	r := &q.requests[i]
 	if timeout > 0 {
-		r.deadline = min(r.deadline, now()+int64(timeout))
+		r.deadline = min(r.deadline, after(now(), timeout))
 		q.nextDeadline = min(q.nextDeadline, r.deadline)
 	}
 	var b backoff

@@ -56,12 +56,12 @@ func (q *QueuePair) dumpRecent(p *printer) {
 	}
 }
 
-// Dump writes the controller's registers and the state of every queue pair.
+// Dump writes the controller's registers and the state of every queue pair. After
+// Close there are none, and it writes that the controller is closed.
 func (c *Controller) Dump(w io.Writer) error {
 	p := &printer{w: w}
 	p.f("controller over %s, %s, serial %q\n", c.tr.Name(), c.State(), c.info.Serial)
-	p.f("  CAP %#x, VS %#x, CC %#x, CSTS %#x\n", c.regs.Read64(spec.RegCAP), c.regs.Read32(spec.RegVS),
-		c.regs.Read32(spec.RegCC), c.regs.Read32(spec.RegCSTS))
+	p.f("  %s\n", c.registerLine())
 	if c.adminMu.TryLock() {
 		if p.err == nil && c.admin != nil {
 			p.err = c.admin.Dump(w)
@@ -78,6 +78,18 @@ func (c *Controller) Dump(w io.Writer) error {
 		}
 	}
 	return p.err
+}
+
+// registerLine is the registers in words. It holds mu, behind which Close ends,
+// so that they stay mapped, but not while the text is written.
+func (c *Controller) registerLine() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.State() == StateClosed {
+		return "closed: the registers are not mapped any more"
+	}
+	return fmt.Sprintf("CAP %#x, VS %#x, CC %#x, CSTS %#x", c.regs.Read64(spec.RegCAP), c.regs.Read32(spec.RegVS),
+		c.regs.Read32(spec.RegCC), c.regs.Read32(spec.RegCSTS))
 }
 
 // printer keeps the first error of many writes.

@@ -119,8 +119,9 @@ func TestNotReadyIsHealthyBeforeEnable(t *testing.T) {
 	for s := StateNew; s <= StateClosed; s++ {
 		h.c.setState(s)
 		err := h.c.Health()
-		if want := s == StateIdentifying || s == StateReady; (err != nil) != want {
-			t.Errorf("%v with CSTS 0: %v, want an error: %v", s, err, want)
+		var lost *NotReadyError
+		if want := s == StateIdentifying || s == StateReady; errors.As(err, &lost) != want || errors.Is(err, ErrClosed) != (s == StateClosed) {
+			t.Errorf("%v with CSTS 0: %v, want a *NotReadyError: %v", s, err, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package libnvm
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/tritier/tritier/libnvm/internal/mmio"
@@ -23,7 +24,9 @@ type completionRecord struct {
 // Poll delivers at most len(out) completions and returns how many. It never
 // waits. It also sends what is left of a split request, ends requests whose
 // deadline has passed, and tells the controller how far it has read, so a
-// caller with requests outstanding must go on calling it.
+// caller with requests outstanding must go on calling it. A request past its
+// deadline ends with the first poll that finds no completion, or the eighth that
+// does.
 func (q *QueuePair) Poll(out []Completion) int {
 	if q.done.n < len(out) {
 		q.reap(len(out) - q.done.n)
@@ -43,6 +46,11 @@ func (q *QueuePair) deliver(i int32, c *Completion) {
 	r.state, r.mem, r.ns, r.err = requestFree, nil, nil, nil
 	q.freeRequests = append(q.freeRequests, i)
 }
+
+// busyPolls is how many polls that find something pass between looks at the
+// clock. A poll that finds nothing looks each time: some 20 ns that nobody waits
+// for, while a count of polls is no bound in time for an owner that polls rarely.
+const busyPolls = 8
 
 // reap consumes completion entries until want requests are done, the queue is
 // empty, or it has gone round once, which bounds it against any controller. It
@@ -75,7 +83,7 @@ func (q *QueuePair) reap(want int) int {
 		q.ringHead()
 	}
 	q.polls++
-	if n == 0 && q.polls%32 == 0 || q.polls%1024 == 0 {
+	if q.nextDeadline != math.MaxInt64 && (n == 0 || q.polls%busyPolls == 0) {
 		q.expire(now())
 	}
 	return n

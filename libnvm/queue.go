@@ -174,6 +174,15 @@ var epoch = time.Now()
 // now is the driver's clock: monotonic nanoseconds.
 func now() int64 { return int64(time.Since(epoch)) }
 
+// after is the time d after t on the driver's clock. One that the clock never
+// reaches (292 years) is its end, which is "never".
+func after(t int64, d time.Duration) int64 {
+	if int64(d) > math.MaxInt64-t {
+		return math.MaxInt64
+	}
+	return t + int64(d)
+}
+
 // newQueuePair makes the host's side of a queue pair over its memory.
 func newQueuePair(c *Controller, id uint16, depth int) *QueuePair {
 	n := depth - 1 // a ring of depth entries holds one less
@@ -265,8 +274,12 @@ type Layout struct {
 	SQDoorbellOffset, CQDoorbellOffset int
 }
 
-// Layout describes the queue pair's memory and doorbells.
+// Layout describes the queue pair's memory and doorbells. Of a queue pair that was
+// closed only the id and the depth are left.
 func (q *QueuePair) Layout() Layout {
+	if q.sqMem == nil {
+		return Layout{ID: q.id, Depth: int(q.depth)}
+	}
 	sq, cq := q.ctrl.doorbellOffsets(q.id)
 	return Layout{
 		ID: q.id, Depth: int(q.depth), SQ: q.sq, CQ: q.cq,

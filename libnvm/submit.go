@@ -14,11 +14,13 @@ type Request struct {
 	LBA    uint64 // first block
 	Blocks uint64 // number of blocks, at least 1; ignored for OpFlush
 	// Mem from Offset holds the data of reads, writes and compares. Offset is a multiple of 4.
-	Mem     *Memory
-	Offset  int
-	FUA     bool          // for writes: durable when it completes
-	Tag     uint64        // the caller's own, handed back in the Completion
-	Timeout time.Duration // 0 means Config.IOTimeout
+	Mem    *Memory
+	Offset int
+	FUA    bool   // for writes: durable when it completes
+	Tag    uint64 // the caller's own, handed back in the Completion
+	// Timeout is the deadline, from Submit on: 0 means Config.IOTimeout, one of
+	// centuries never, and a negative one is a *RequestError.
+	Timeout time.Duration
 }
 
 // moves reports whether the operation transfers data.
@@ -30,6 +32,8 @@ func (q *QueuePair) check(r *Request) error {
 	switch ns := r.NS; {
 	case ns == nil || ns.ctrl != q.ctrl:
 		reason = "the namespace is nil or belongs to another controller"
+	case r.Timeout < 0:
+		reason = "the time-out is negative"
 	case r.Op == OpFlush:
 	case r.Blocks == 0:
 		reason = "no blocks"
@@ -79,8 +83,11 @@ func (q *QueuePair) SubmitBatch(rs []Request) (first Ticket, n int, err error) {
 
 // SubmitCommand sends a command as it is, PRPs included; only CID is filled
 // in. mem, which may be nil, is what the command's addresses lie in: it stays
-// quarantined when the command times out. A timeout of 0 means Config.IOTimeout.
+// quarantined when the command times out. The timeout is as in Request.
 func (q *QueuePair) SubmitCommand(c *Command, mem *Memory, tag uint64, timeout time.Duration) (Ticket, error) {
+	if timeout < 0 {
+		return 0, &RequestError{Op: c.Opcode, Reason: "the time-out is negative"}
+	}
 	t := now()
 	i, err := q.takeRequest(tag, timeout, t)
 	if err != nil {
@@ -140,10 +147,10 @@ func (q *QueuePair) takeRequest(tag uint64, timeout time.Duration, t int64) (int
 	r := &q.requests[i]
 	r.ticket, r.tag, r.state, r.err, r.inflight, r.dw0, r.begun = q.nextTicket, tag, requestActive, nil, 0, 0, t
 	q.nextTicket++
-	if timeout <= 0 {
+	if timeout == 0 {
 		timeout = q.ctrl.cfg.IOTimeout
 	}
-	r.deadline = t + int64(timeout)
+	r.deadline = after(t, timeout)
 	q.nextDeadline = min(q.nextDeadline, r.deadline)
 	q.stats.Submitted++
 	return i, nil

@@ -21,6 +21,9 @@ const (
 // partition table, a tritier volume. It is "" when nothing known is there. It
 // reads the first blocks of every namespace.
 func (d *Drive) Content() (what string, err error) {
+	if d.Controller == nil {
+		return "", fmt.Errorf("%s: its content is asked for before BringUp", d.URI)
+	}
 	all, err := d.Controller.Namespaces()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", d.URI, err)

@@ -83,12 +83,15 @@ type Drive struct {
 	about     []string
 	config    libnvm.Config
 	endings   []func() error // run in reverse order
+	closed    bool
 	closeOnce sync.Once
 	closeErr  error
 }
 
 // Open opens the drive that uri names and brings its controller up. ctx ends a
-// software controller's service threads: keep it alive until Close.
+// software controller's service threads: keep it alive until Close. A drive whose
+// context has ended is gone, as if unplugged: requests fail, and Close gives
+// everything back at once, without the flush of a shutdown.
 func Open(ctx context.Context, uri string, o Options) (*Drive, error) {
 	d, err := Attach(ctx, uri, o)
 	if err != nil {
@@ -174,6 +177,9 @@ func (d *Drive) look() {
 
 // BringUp brings the controller up: whatever it did before is ended by a reset.
 func (d *Drive) BringUp() error {
+	if d.closed {
+		return fmt.Errorf("%s: %w", d.URI, libnvm.ErrClosed)
+	}
 	if d.Controller != nil {
 		return nil
 	}
@@ -202,6 +208,7 @@ func (d *Drive) Describe() string {
 // does nothing.
 func (d *Drive) Close() error {
 	d.closeOnce.Do(func() {
+		d.closed = true
 		var errs []error
 		for i := len(d.endings) - 1; i >= 0; i-- {
 			errs = append(errs, d.endings[i]())

@@ -166,7 +166,7 @@ func TestErrors(t *testing.T) {
 		reason string
 	}{
 		{"file:" + dir, drive.Options{}, "neither a file nor a block device"},
-		{"file:" + dir, drive.Options{Access: drive.ReadWrite}, "is a directory"},
+		{"file:" + dir, drive.Options{Access: drive.ReadWrite}, "neither a file nor a block device"},
 		{"file:/dev/null", drive.Options{}, "neither a file nor a block device"},
 		{"file:" + dir + "/no/disk?size=1MiB", drive.Options{Access: drive.ReadWrite}, "no such file"},
 		{"mem:511", drive.Options{}, "smaller than a block"},

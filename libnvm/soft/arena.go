@@ -79,10 +79,16 @@ func (a *arena) close() error {
 	return errors.Join(append(errs, unix.Munmap(a.mem), unix.Close(a.fd))...)
 }
 
+func (a *arena) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
 // keep takes note of memory. It needs mu.
 func (a *arena) keep(m *libnvm.Memory) { a.live[m] = struct{}{} }
 
-var errArenaClosed = errors.New("soft: memory is asked for after Close")
+var errArenaClosed = fmt.Errorf("soft: memory is asked for after Close: %w", libnvm.ErrClosed)
 
 // alloc takes whole pages off the first span that is large enough, and leaves a
 // page that is no region behind them, so that an overrun is an error.

@@ -22,7 +22,7 @@ const (
 // backend may keep it only between Start and the Reap that returns it.
 type Op struct {
 	Kind   OpKind
-	FUA    bool  // a write that must be durable when it finishes
+	FUA    bool  // a write, or a write of zeroes, that must be durable when it finishes
 	Offset int64 // bytes from the start of the store, a multiple of the block size
 	Length int64 // bytes, inside the store; for reads and writes the sum of Segments
 	// Segments is the memory to move, in order. Segments start at any multiple

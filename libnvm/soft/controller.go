@@ -34,6 +34,7 @@ type Controller struct {
 	started    time.Time
 	closeOnce  sync.Once
 	closeErr   error
+	serving    atomic.Int32 // threads that have not ended
 	halted     atomic.Int32
 	revive     atomic.Bool
 	stats      statistics
@@ -69,7 +70,9 @@ type Stats struct {
 }
 
 // New makes a controller and starts its service threads. They end when ctx is
-// done or Close is called; Close must be called in any case. Backends belong to
+// done or Close is called; Close must be called in any case. Once they have
+// ended the controller is gone for its host: its registers read all ones, so
+// that nobody waits for it. Backends belong to
 // the controller from here on, also when New fails.
 func New(ctx context.Context, cfg Config) (*Controller, error) {
 	full, err := cfg.withDefaults()
@@ -99,6 +102,7 @@ func New(ctx context.Context, cfg Config) (*Controller, error) {
 		t := &thread{c: c, id: i, mailbox: make(chan func(), 1), ready: make(chan error, 1), stopped: make(chan struct{})}
 		c.threads = append(c.threads, t)
 	}
+	c.serving.Store(int32(len(c.threads)))
 	for _, t := range c.threads {
 		go t.run()
 	}
@@ -125,7 +129,13 @@ func closeBackends(cfg Config) error {
 func (c *Controller) Name() string { return name }
 
 // Registers is BAR0: properties, doorbells, and the controller memory buffer.
-func (c *Controller) Registers() libnvm.Registers { return c.regs }
+// After Close it is the zero value, which reads as a device that is gone.
+func (c *Controller) Registers() libnvm.Registers {
+	if c.arena.isClosed() {
+		return libnvm.Registers{}
+	}
+	return c.regs
+}
 
 // Alloc gives out zeroed memory of the memfd, contiguous whatever its size.
 func (c *Controller) Alloc(bytes int) (*libnvm.Memory, error) { return c.arena.alloc(bytes) }
@@ -138,6 +148,11 @@ func (c *Controller) Map(buf []byte) (*libnvm.Memory, error) { return c.arena.ad
 // memory given out by Alloc behind it: memory at IOVA x is at file offset
 // x - 1<<32.
 func (c *Controller) File() (*os.File, int, error) {
+	c.arena.mu.Lock() // Close gives the descriptor's number back under it
+	defer c.arena.mu.Unlock()
+	if c.arena.closed {
+		return nil, 0, fmt.Errorf("soft: duplicate the memfd: %w", libnvm.ErrClosed)
+	}
 	fd, err := unix.FcntlInt(uintptr(c.arena.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("soft: duplicate the memfd: %w", err)

@@ -115,7 +115,7 @@ func (t *thread) prepareBlocks(c *command) libnvm.Status {
 		return libnvm.StatusWriteProtected
 	}
 	if op == libnvm.OpWriteZeroes {
-		c.op.Kind = OpWriteZeroes
+		c.op.Kind, c.op.FUA = OpWriteZeroes, c.sqe.CDW12>>30&1 == 1
 		return libnvm.StatusSuccess
 	}
 	if m := t.c.cfg.MaxTransfer; m > 0 && c.op.Length > int64(m) {

@@ -83,7 +83,8 @@ func (e *FileInUseError) Error() string {
 // Unwrap returns the system's error.
 func (e *FileInUseError) Unwrap() error { return e.Err }
 
-// OpenFile opens a file or block device as a backend.
+// OpenFile opens a file or block device as a backend. Anything else is refused
+// without being opened, so that no FIFO waits for its other end.
 func OpenFile(path string, o FileOptions) (*File, error) {
 	if o.BlockSize == 0 {
 		o.BlockSize = 512
@@ -112,18 +113,26 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 
 // open opens, locks and measures the file.
 func (b *File) open() error {
-	flags, lock := unix.O_RDWR|unix.O_CLOEXEC, unix.LOCK_EX
+	// O_NONBLOCK is for a path that becomes a FIFO or a terminal after Stat; reads
+	// and writes of files and block devices do not heed it.
+	flags, lock := unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, unix.LOCK_EX
 	if b.o.ReadOnly {
-		flags, lock = unix.O_RDONLY|unix.O_CLOEXEC, unix.LOCK_SH
+		flags, lock = unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, unix.LOCK_SH
 	}
 	if b.o.Size > 0 && !b.o.ReadOnly {
 		flags |= unix.O_CREAT
 	}
 	var st unix.Stat_t
-	if err := unix.Stat(b.path, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFBLK {
-		flags &^= unix.O_CREAT
-		if !b.o.ReadOnly {
-			flags |= unix.O_EXCL // refuses a device that is mounted
+	if err := unix.Stat(b.path, &st); err == nil {
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+		case unix.S_IFBLK:
+			flags &^= unix.O_CREAT
+			if !b.o.ReadOnly {
+				flags |= unix.O_EXCL // refuses a device that is mounted
+			}
+		default:
+			return b.wrongKind()
 		}
 	}
 	f, err := os.OpenFile(b.path, flags, 0o600)
@@ -154,6 +163,10 @@ func (b *File) prepare(lock int) error {
 	return b.goDirect()
 }
 
+func (b *File) wrongKind() error {
+	return fmt.Errorf("soft: %s is neither a file nor a block device", b.path)
+}
+
 // measure finds the size and extends a regular file to the one asked for.
 func (b *File) measure() error {
 	info, err := b.f.Stat()
@@ -174,7 +187,7 @@ func (b *File) measure() error {
 			return fmt.Errorf("soft: size of device %s: %w", b.path, err)
 		}
 	default:
-		return fmt.Errorf("soft: %s is neither a file nor a block device", b.path)
+		return b.wrongKind()
 	}
 	if size < b.o.Size {
 		return fmt.Errorf("soft: %s has %d bytes, %d are asked for", b.path, size, b.o.Size)

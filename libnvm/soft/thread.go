@@ -36,6 +36,7 @@ const burst = 64
 func (t *thread) run() {
 	runtime.LockOSThread() // one thread of the system is one service thread; it ends with the goroutine
 	defer close(t.stopped)
+	defer t.c.threadEnded()
 	err := t.open()
 	t.ready <- err
 	if err != nil {
@@ -58,6 +59,14 @@ func (t *thread) run() {
 			continue
 		}
 		idle.wait(t)
+	}
+}
+
+// threadEnded makes the controller gone when its last thread ends, since nobody
+// serves it any more. No other thread reads the doorbells then.
+func (c *Controller) threadEnded() {
+	if c.serving.Add(-1) == 0 {
+		c.showHalt(haltGone)
 	}
 }
 
