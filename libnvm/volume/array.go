@@ -48,6 +48,9 @@ func (v *Volume) CreateArray(name string, pages uint64) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := v.fencedIn(first, pages); err != nil {
+		return nil, err
+	}
 	if err := v.clearPages(first, pages); err != nil {
 		return nil, fmt.Errorf("volume: clear %d pages for array %q: %w", pages, name, err)
 	}

@@ -12,6 +12,18 @@
 // a crash a page that was written since holds its old content, one of those that
 // were written to it, or, where a write was cut in the middle, a mixture.
 //
+// # Writes that time out
+//
+// A write that timed out is not over for the drive: it may land at any time
+// until the drive's controller, or the queue, was reset. Until then its page is
+// fenced: further writes of it through any queue get a *FencedPageError, no array
+// is made over it, Flush returns a *DurabilityError that names it, and it reads as
+// its old content or that of the write, which is no corruption. Volume.Recover
+// resets the controllers that the volume owns, those of OpenFiles among them; for
+// others reset the controller where it was opened. Both lift the fence. Metadata
+// that timed out is guarded in the same way, by ErrHeld. A producer that bypasses
+// the volume, see Array.Layout, has to keep this order by itself.
+//
 // # Checksums
 //
 // A volume made with Options.Checksums verifies every page that it reads:
@@ -30,5 +42,6 @@
 //
 // Methods of Volume and Array may be called from any goroutine. A Queue belongs
 // to one goroutine at a time. Nothing here starts a goroutine of its own; the
-// software controllers of OpenFiles have service threads.
+// software controllers of OpenFiles have service threads. While Recover runs no
+// goroutine may be inside a method of a Queue.
 package volume

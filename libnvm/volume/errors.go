@@ -19,7 +19,39 @@ var (
 	// ErrStuck is a batch that its members did not end at its deadline. Its
 	// memory is still in use: reset the controllers.
 	ErrStuck = errors.New("volume: a member did not end its operations at the deadline; their memory is still in use until it is reset")
+	// ErrHeld is metadata that is not touched because an earlier operation on it
+	// timed out and may still land. Volume.Recover, or a reset of the member's
+	// controller, ends that.
+	ErrHeld = errors.New("volume: an operation on metadata timed out and may still land; reset the member's controller (Volume.Recover), then try again")
+	// ErrNoReset is a member whose controller the volume does not own.
+	ErrNoReset = errors.New("volume: the member's controller is not the volume's to reset; reset it where it was opened")
 )
+
+// FencedPageError is a page that may not be written: an earlier write of it
+// timed out, and could land over this one at any time.
+type FencedPageError struct {
+	Array  string
+	Page   uint64 // in the array
+	Member string
+}
+
+func (e *FencedPageError) Error() string {
+	return fmt.Sprintf("volume: a write of page %d of array %q on %s timed out and may still land; reset the member's controller or queue (Volume.Recover), then continue",
+		e.Page, e.Array, e.Member)
+}
+
+// DurabilityError is a Flush after writes that timed out: the content of their
+// pages, old or new, is not known to be durable. All other pages are.
+type DurabilityError struct {
+	Pages []FencedPageError // not empty
+}
+
+func (e *DurabilityError) Error() string {
+	return fmt.Sprintf("volume: the durability of %d pages is unknown, all others are durable; the first: %v", len(e.Pages), &e.Pages[0])
+}
+
+// Unwrap returns the first page's error.
+func (e *DurabilityError) Unwrap() error { return &e.Pages[0] }
 
 // CorruptPageError is a page whose bytes do not have the checksum that was
 // recorded for them, on a volume that no crash interrupted: the storage has
@@ -94,7 +126,12 @@ func (e *NoSpaceError) Error() string {
 	return fmt.Sprintf("volume: no room for %d pages in a row: the largest gap has %d of %d free pages", e.Want, e.Largest, e.Free)
 }
 
-// LockedError means that another process holds a member.
+// ErrOpenHere is wrapped by a LockedError when it is this process that holds the
+// member.
+var ErrOpenHere = errors.New("volume: opened already by this process")
+
+// LockedError means that another process holds a member, or this one, which has
+// opened it before.
 type LockedError struct {
 	Member string
 	Owner  string // what the owner wrote about itself, if anything

@@ -24,8 +24,9 @@ type FilesOptions struct {
 
 // OpenFiles makes members of files or block devices, each behind a software
 // controller of its own with real queue pairs. A file has no identity but what
-// the volume writes to it, so it may be moved. A file that another process uses
-// gives a *LockedError. The context ends the controllers' threads.
+// the volume writes to it, so it may be moved. A file that another process uses,
+// for half a second on end, gives a *LockedError; one that this process has
+// opened already gives one that wraps ErrOpenHere. The context ends the controllers' threads.
 func OpenFiles(ctx context.Context, paths []string, o FilesOptions) ([]Member, error) {
 	var members []Member
 	for i, path := range paths {
@@ -42,11 +43,7 @@ func OpenFiles(ctx context.Context, paths []string, o FilesOptions) ([]Member, e
 }
 
 func openFile(ctx context.Context, i int, path string, o *FilesOptions) (Member, error) {
-	f, err := soft.OpenFile(path, o.File)
-	var inUse *soft.FileInUseError
-	if errors.As(err, &inUse) {
-		return nil, &LockedError{path, "another process", err}
-	}
+	f, forget, err := lockFile(ctx, path, o.File)
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +56,23 @@ func openFile(ctx context.Context, i int, path string, o *FilesOptions) (Member,
 	}
 	s, err := soft.New(ctx, cfg) // the file is the controller's from here on
 	if err != nil {
+		forget()
 		return nil, err
 	}
 	c, err := libnvm.Open(s, o.Driver)
 	if err != nil {
+		defer forget()
 		return nil, errors.Join(err, s.Close())
 	}
-	shut := func() error { return errors.Join(c.Close(), s.Close()) }
+	shut := func() error {
+		defer forget()
+		return errors.Join(c.Close(), s.Close())
+	}
 	ns, err := c.Namespace(1)
 	if err != nil {
 		return nil, errors.Join(err, shut())
 	}
-	m, err := NewNamespace(c, ns, NamespaceOptions{Identity: &Identity{}, Name: path, NoLock: true, Close: shut})
+	m, err := NewNamespace(c, ns, NamespaceOptions{Identity: &Identity{}, Name: path, NoLock: true, Close: shut, Reset: c.Reset})
 	if err != nil {
 		return nil, errors.Join(err, shut())
 	}

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -36,11 +37,7 @@ func lockName(dir, name string) (*nameLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("volume: lock of %s: %w", name, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		holder := readOwner(f)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = &LockedError{name, holder, err}
-		}
+	if err := retryLock(context.Background(), func() (bool, error) { return tryLock(f, name) }); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	l := &nameLock{f}
@@ -48,6 +45,19 @@ func lockName(dir, name string) (*nameLock, error) {
 		return nil, errors.Join(fmt.Errorf("volume: lock of %s: %w", name, err), f.Close())
 	}
 	return l, nil
+}
+
+// tryLock takes the lock, or says whether it is worth trying again.
+func tryLock(f *os.File, name string) (again bool, err error) {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return false, err
+	}
+	holder := readOwner(f)
+	if holder == owner() {
+		return false, &LockedError{name, "this process, which opened it already (" + holder + ")", ErrOpenHere}
+	}
+	return true, &LockedError{name, holder, err}
 }
 
 // safeName keeps a serial number from naming another directory.

@@ -44,6 +44,10 @@ type Done struct {
 // operation uses it.
 type Mapping interface {
 	Free() error
+	// Held is how many operations on the memory ended, by a time-out or an error,
+	// without the member having answered: it may still carry them out. A reset
+	// of the member takes them away. Any goroutine may call it.
+	Held() int
 }
 
 // ErrQueueFull is returned by MemberQueue.Submit: poll, then try again.
@@ -61,6 +65,9 @@ type MemberQueue interface {
 	// Poll delivers operations that ended, at most len(done), and returns how
 	// many. It does not wait, and it ends operations whose time is over.
 	Poll(done []Done) int
+	// Held is Mapping.Held of all operations of this queue, those without memory
+	// included.
+	Held() int
 	Close() error
 }
 

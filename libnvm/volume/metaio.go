@@ -42,6 +42,11 @@ func (io *metaIO) do(op Op) error {
 	if io.failed != nil {
 		return io.failed
 	}
+	// What timed out may still land over what is written now, and its buffer is
+	// this one.
+	if io.queue.Held() > 0 {
+		return io.wrap(&op, ErrHeld)
+	}
 	io.tag++
 	op.Tag, op.Mem, op.Timeout = io.tag, io.mem, metaTimeout
 	if err := io.queue.Submit(&op); err != nil {

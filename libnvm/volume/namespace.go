@@ -21,6 +21,9 @@ type NamespaceOptions struct {
 	// Close, if set, is called by the member's Close, to close the controller
 	// and its transport.
 	Close func() error
+	// Reset, if set, is what Volume.Recover calls: the controller's Reset, when
+	// nothing but the volume uses the controller.
+	Reset func() error
 }
 
 // namespace is a Member on an NVMe namespace.
@@ -95,6 +98,14 @@ func (m *namespace) OpenQueue(depth int) (MemberQueue, error) {
 	return &namespaceQueue{q: q, ns: m.ns}, nil
 }
 
+// Reset is Resetter's.
+func (m *namespace) Reset() error {
+	if m.o.Reset == nil {
+		return ErrNoReset
+	}
+	return m.o.Reset()
+}
+
 func (m *namespace) Close() error {
 	var errs []error
 	if m.o.Close != nil {
@@ -144,5 +155,7 @@ func (q *namespaceQueue) Poll(done []Done) int {
 	}
 	return n
 }
+
+func (q *namespaceQueue) Held() int { return q.q.Quarantined() }
 
 func (q *namespaceQueue) Close() error { return q.q.Close() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -110,6 +111,9 @@ func (q *Queue) Start(reqs []Request, timeout time.Duration) (*Batch, error) {
 		return nil, fmt.Errorf("volume: %d requests at once, a queue holds %d: %w", len(reqs), maxFlights, ErrBusy)
 	}
 	b := &Batch{reqs: reqs, deadline: time.Now().Add(timeout)}
+	for i := range reqs {
+		reqs[i].Err = q.refuse(&reqs[i])
+	}
 	if q.v.Checksums() {
 		if err := q.announce(reqs); err != nil {
 			return nil, err
@@ -118,7 +122,7 @@ func (q *Queue) Start(reqs []Request, timeout time.Duration) (*Batch, error) {
 	k := 0
 	for i := range reqs {
 		r := &reqs[i]
-		if r.Err = q.check(r); r.Err != nil {
+		if r.Err != nil {
 			continue
 		}
 		f := q.take()
@@ -134,6 +138,14 @@ func (q *Queue) Start(reqs []Request, timeout time.Duration) (*Batch, error) {
 	}
 	q.push()
 	return b, nil
+}
+
+// refuse is check, and refuses writes of fenced pages.
+func (q *Queue) refuse(r *Request) error {
+	if err := q.check(r); err != nil || !r.Write {
+		return err
+	}
+	return q.v.fenceOf(r.Array.info.First + r.Page)
 }
 
 // check refuses a request that no member should see.
@@ -160,7 +172,7 @@ func (q *Queue) announce(reqs []Request) error {
 	v := q.v
 	q.intents = q.intents[:0]
 	for i := range reqs {
-		if r := &reqs[i]; r.Write && q.check(r) == nil {
+		if r := &reqs[i]; r.Write && r.Err == nil {
 			q.intents = append(q.intents, intent{r.Array.info.First + r.Page, v.sum(r.data(v.PageSize()))})
 		}
 	}
@@ -226,6 +238,9 @@ func (q *Queue) send(m *memberQueue, member int, f *flight) bool {
 // finish gives a request its result.
 func (q *Queue) finish(f *flight, err error) {
 	r := f.req
+	if r.Write && mayLand(r.Mem.maps[f.member], err) {
+		q.v.fence(f)
+	}
 	if q.v.Checksums() {
 		err = q.account(f, err)
 	}
@@ -303,9 +318,9 @@ const stuckAfter = 10 * time.Second
 // and must be waited for again: its memory is in use until it is done, at its
 // deadline at the latest. ErrStuck says that a member did not keep it.
 func (q *Queue) Wait(ctx context.Context, b *Batch) error {
-	for idle := 0; !b.Done(); {
+	for idle := (idler{}); !b.Done(); {
 		if q.Poll() > 0 {
-			idle = 0
+			idle = idler{}
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -314,11 +329,30 @@ func (q *Queue) Wait(ctx context.Context, b *Batch) error {
 		if time.Since(b.deadline) > stuckAfter {
 			return ErrStuck
 		}
-		if idle++; idle > 100 { // the members are slow: let others run
-			time.Sleep(min(time.Duration(idle), 50) * time.Microsecond)
-		}
+		idle.pause()
 	}
 	return b.Err()
+}
+
+// idler is how Wait passes the time while nothing completes: it yields first,
+// since a sleep lasts longer than a fast drive takes, then sleeps.
+type idler struct{ since time.Time }
+
+const (
+	yieldFor  = 60 * time.Microsecond
+	idleSleep = 50 * time.Microsecond // at most
+)
+
+func (i *idler) pause() {
+	if i.since.IsZero() {
+		i.since = time.Now()
+	}
+	idle := time.Since(i.since)
+	if idle < yieldFor {
+		runtime.Gosched()
+		return
+	}
+	time.Sleep(min(idle/8, idleSleep))
 }
 
 // Run starts a batch and waits for it to its end: a context that is cancelled

@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/libnvm"
@@ -171,9 +173,37 @@ func TestFilesAreLocked(t *testing.T) {
 	if _, err := volume.OpenFiles(t.Context(), ps, volume.FilesOptions{}); !errors.As(err, &locked) {
 		t.Errorf("files in use: %v, want *LockedError", err)
 	}
+	if !errors.Is(locked, volume.ErrOpenHere) || !strings.Contains(locked.Error(), "this process") {
+		t.Errorf("files that this process serves: %v, want ErrOpenHere", locked)
+	}
 	for _, m := range ms {
 		must(t, m.Close())
 	}
+	again := filepath.Join(filepath.Dir(ps[0]), ".", "link")
+	must(t, os.Symlink(ps[0], again))
+	if _, err := volume.OpenFiles(t.Context(), []string{ps[0], again}, volume.FilesOptions{}); !errors.Is(err, volume.ErrOpenHere) {
+		t.Errorf("one file by two names: %v, want ErrOpenHere", err)
+	}
+	for _, m := range openFiles(t, ps, volume.FilesOptions{}) {
+		must(t, m.Close())
+	}
+}
+
+// TestLockIsTriedAgain: a process that was killed holds its locks for a moment
+// longer.
+func TestLockIsTriedAgain(t *testing.T) {
+	ps := paths(t, 1)
+	for _, m := range openFiles(t, ps, volume.FilesOptions{}) {
+		must(t, m.Close())
+	}
+	f, err := os.OpenFile(ps[0], os.O_RDWR, 0)
+	must(t, err)
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	var locked *volume.LockedError
+	if _, err := volume.OpenFiles(t.Context(), ps, volume.FilesOptions{}); !errors.As(err, &locked) || errors.Is(err, volume.ErrOpenHere) {
+		t.Errorf("a file that another holds: %v, want *LockedError", err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { f.Close() })
 	for _, m := range openFiles(t, ps, volume.FilesOptions{}) {
 		must(t, m.Close())
 	}

@@ -139,6 +139,8 @@ func (x *testMapping) Free() error {
 	return nil
 }
 
+func (x *testMapping) Held() int { return 0 }
+
 type testQueue struct {
 	m     *testMember
 	depth int
@@ -152,6 +154,8 @@ func (q *testQueue) Close() error {
 	q.m.open--
 	return nil
 }
+
+func (q *testQueue) Held() int { return 0 }
 
 func (q *testQueue) Submit(op *Op) error {
 	if len(q.ops) == q.depth {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -44,6 +45,8 @@ type Volume struct {
 	dirty   []blockRef
 	pending map[uint64]*pendingPage
 	logSeq  uint64 // units written in this epoch
+	fences  map[uint64]fence
+	fenced  atomic.Int64 // how many fences there are; changed under mu
 }
 
 // blockRef names a block of the checksum table.
@@ -145,7 +148,7 @@ func Open(members []Member) (*Volume, error) {
 
 // assemble makes the volume in memory and opens the ways to its members.
 func assemble(members []Member, l *label) (*Volume, error) {
-	v := &Volume{label: *l, members: members, arrays: map[uint64]*Array{}, pending: map[uint64]*pendingPage{}}
+	v := &Volume{label: *l, members: members, arrays: map[uint64]*Array{}, pending: map[uint64]*pendingPage{}, fences: map[uint64]fence{}}
 	v.zeroSum = xxhash.Sum64(make([]byte, l.PageSize))
 	bytes := max(dirSlot, int(l.PageSize), int(l.LogHalf))
 	for _, m := range members {
@@ -212,7 +215,8 @@ func (v *Volume) commit(d *directory) error {
 func slotOffset(generation uint64) int64 { return dirOffset + int64(generation%2)*dirSlot }
 
 // Close writes out the checksums and marks the volume as clean, then closes the
-// members. Arrays and queues must have been closed.
+// members. Arrays and queues must have been closed. A *DurabilityError says that
+// all was done but that writes which timed out could still land until then.
 func (v *Volume) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -227,7 +231,7 @@ func (v *Volume) Close() error {
 	if err == nil {
 		err = v.finish()
 	}
-	errs := []error{err, v.closeMeta()}
+	errs := []error{err, v.unknown(), v.closeMeta()}
 	for _, m := range v.members {
 		errs = append(errs, m.Close())
 	}
@@ -251,14 +255,16 @@ func (v *Volume) finish() error {
 	return v.commit(&d)
 }
 
-// Flush makes every page write that completed before the call durable.
+// Flush makes every page write that completed before the call durable. A
+// *DurabilityError names the pages of which a write timed out and may still
+// land: theirs is unknown, all others are durable.
 func (v *Volume) Flush() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
 		return ErrClosed
 	}
-	return v.flush()
+	return errors.Join(v.flush(), v.unknown())
 }
 
 func (v *Volume) flush() error {
