@@ -15,7 +15,8 @@ import (
 // machine has the drives that the guest's tests name.
 //
 // The main drive's data namespace lies on a throttle filter, whose child a test exchanges for one that fails (n1err) or is slow (n1slow), and whose limit stops
-// the drive; the second namespace fails at fixed sectors; the third takes 300 ms for everything.
+// the drive; the second namespace fails at fixed sectors; the third takes a second for everything. n1slow takes 2 s, which a guest on a
+// busy machine without KVM does not sleep through.
 func machine(mode, run string, iommu bool, minPass int) qemu.Config {
 	return qemu.Config{
 		Package: "github.com/tritier/tritier/libnvm/qemutest/guest",
@@ -29,13 +30,13 @@ func machine(mode, run string, iommu bool, minPass int) qemu.Config {
 			"-blockdev", "driver=file,node-name=f1,filename={dir}/main.img",
 			"-blockdev", "driver=blkdebug,node-name=n1,image=f1",
 			"-blockdev", "driver=blkdebug,node-name=n1err,image=f1,inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector=5000",
-			"-blockdev", "driver=null-co,node-name=n1slow,size=67108864,latency-ns=300000000",
+			"-blockdev", "driver=null-co,node-name=n1slow,size=67108864,latency-ns=2000000000",
 			"-blockdev", "driver=throttle,node-name=t1,throttle-group=tg,file=n1",
 			"-blockdev", "driver=blkdebug,node-name=n2,image.driver=file,image.filename={dir}/bad.img," +
 				"inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector=800," +
 				"inject-error.1.event=none,inject-error.1.iotype=write,inject-error.1.errno=5,inject-error.1.sector=900," +
 				"inject-error.2.event=none,inject-error.2.iotype=read,inject-error.2.errno=5,inject-error.2.sector=1000,inject-error.2.once=on",
-			"-blockdev", "driver=null-co,node-name=n3,size=67108864,latency-ns=300000000",
+			"-blockdev", "driver=null-co,node-name=n3,size=67108864,latency-ns=1000000000",
 			"-device", "nvme,id=nv0,serial=main,max_ioqpairs=64,cmb_size_mb=16",
 			"-device", "nvme-ns,drive=t1,nsid=1,bus=nv0",
 			"-device", "nvme-ns,drive=n2,nsid=2,bus=nv0",

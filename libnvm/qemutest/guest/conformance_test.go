@@ -9,7 +9,7 @@ import (
 	"github.com/tritier/tritier/libnvm/nvmetest"
 )
 
-// stall lets every command of the main drive's data namespace take 300 ms, until the returned function is called.
+// stall lets every command of the main drive's data namespace take 2 s, until the returned function is called.
 func stall(t testing.TB) (release func()) {
 	point(t, "n1slow")
 	released := false
