@@ -30,7 +30,11 @@ type SizeError struct {
 
 // Error names policy, tier and both sizes.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("%s in %s: %d frames are too few: it needs at least %d", e.Policy, e.Tier, e.Frames, e.Min)
+	have := fmt.Sprintf("%d frames are", e.Frames)
+	if e.Frames == 1 {
+		have = "1 frame is"
+	}
+	return fmt.Sprintf("%s in %s: %s too few: it needs at least %d", e.Policy, e.Tier, have, e.Min)
 }
 
 // FutureError says that a policy needs to know the whole trace.

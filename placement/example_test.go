@@ -49,6 +49,6 @@ func ExampleSpec_Build() {
 	}
 	fmt.Println(p.T1.Name(), p.T1.Cap(), p.Placer.Name())
 	// Output:
-	// 2q in T1: 1 frames are too few: it needs at least 2
+	// 2q in T1: 1 frame is too few: it needs at least 2
 	// 2q 16 bypass
 }

@@ -85,20 +85,15 @@ func makeJobs(s *settings, pages int, pageSize uint64) (jobs []job, skipped []st
 			}
 			switch tooSmall := tooSmallFor(p.spec, gpu, host); {
 			case tooSmall != nil && s.byDefault:
-				skipped = append(skipped, sizeText(tooSmall))
+				skipped = append(skipped, tooSmall.Error())
 				continue
 			case tooSmall != nil && !named:
-				wrong, named = append(wrong, fmt.Errorf("--policy %s: %s%s", p.label, sizeText(tooSmall), pair.hint(tooSmall, pages))), true
+				wrong, named = append(wrong, fmt.Errorf("--policy %s: %s%s", p.label, tooSmall.Error(), pair.hint(tooSmall, pages))), true
 			}
 			jobs = append(jobs, job{sim.Job{Policy: p.spec, GPUFrames: gpu, HostFrames: host, Seed: s.seed}, p.label})
 		}
 	}
 	return jobs, skipped, errors.Join(wrong...)
-}
-
-// sizeText is the error in words; one frame is no frames.
-func sizeText(e *placement.SizeError) string {
-	return strings.Replace(e.Error(), ": 1 frames are too few", ": 1 frame is too few", 1)
 }
 
 // hint says which share of the pages a size would have to be.
