@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/drive"
 )
 
@@ -57,7 +59,8 @@ are filled before anything is measured, since reading nothing costs nothing.
 
 --verify first writes a pattern made of block number and seed, and then compares every byte
 that is read. --model slows software drives down to those of a preset, striped; the figures
-are then labelled "modelled". CPU seconds are those of the threads that drive the queues, and of
+are then labelled "modelled". I/Os that time out count in the percentiles, with the time that
+they took until then, but not in IOPS; those that end with an error count in neither. CPU seconds are those of the threads that drive the queues, and of
 all others, which are mainly the threads that serve software drives. Ctrl-C ends with
 what is known until then.`,
 		Example: `  tritier nvme bench mem:1GiB
@@ -117,7 +120,12 @@ func (f *benchFlags) run(c *cobra.Command, list string) (err error) {
 	benchErr := b.prepare(c.Context())
 	if benchErr == nil {
 		benchErr = b.sweep(c.Context())
+	} else {
+		for _, d := range b.drives {
+			d.Discard() // a file half filled is of no use
+		}
 	}
+	benchErr = b.explain(benchErr)
 	interrupted := benchErr != nil && errors.Is(benchErr, context.Canceled) && c.Context().Err() != nil
 	if benchErr != nil && !interrupted && len(b.rows) == 0 {
 		return benchErr
@@ -158,6 +166,20 @@ func (b *bench) open(c *cobra.Command) error {
 	return err
 }
 
+// explain adds what the host says to an error of a drive that is a file.
+func (b *bench) explain(err error) error {
+	var se *libnvm.StatusError
+	if !errors.As(err, &se) {
+		return err
+	}
+	for _, d := range b.drives {
+		if host := d.HostError(); host != nil {
+			return fmt.Errorf("%w; the host says: %w", err, host)
+		}
+	}
+	return err
+}
+
 // verdict is the error that the rows add up to.
 func (b *bench) verdict() error {
 	for _, r := range b.rows {
@@ -170,12 +192,21 @@ func (b *bench) verdict() error {
 
 // loadModel finds the preset that paces the drives.
 func (f *benchFlags) loadModel() (*servicetime.Model, error) {
-	if f.model == "" {
-		return nil, nil
-	}
 	m, err := servicetime.Load(f.model)
-	if err != nil {
-		return nil, fmt.Errorf("--model: %w", err)
+	if err == nil {
+		return m, nil
 	}
-	return m, nil
+	// A YAML error quotes the file, which may be no model at all: its first line
+	// says where and what.
+	text, _, quotes := strings.Cut(err.Error(), "\n")
+	if len(text) > maxModelError {
+		text, quotes = text[:maxModelError]+"...", true
+	}
+	if quotes {
+		return nil, fmt.Errorf("--model: %s", text)
+	}
+	return nil, fmt.Errorf("--model: %w", err)
 }
+
+// maxModelError bounds the bytes of an error about a model file.
+const maxModelError = 400

@@ -17,8 +17,10 @@ func (w *worker) complete(done []libnvm.Completion) error {
 				return err
 			}
 			var late *libnvm.TimeoutError
-			if !errors.As(d.Err, &late) { // else the buffer is the controller's until a reset
+			if !errors.As(d.Err, &late) {
 				w.free = append(w.free, i)
+			} else if w.measuring { // the buffer is the controller's until a reset
+				w.result.latency.add(w.now - s.at)
 			}
 			continue
 		}

@@ -235,6 +235,7 @@ func (r *benchReport) foot(w io.Writer) {
 	}
 	if b.faults != nil {
 		_, _ = fmt.Fprintf(w, "\nfaults injected: %s; errors seen: %s; queue resets: %d\n", counts(b.faults.fired()), counts(failures), resets)
+		_, _ = fmt.Fprintln(w, "time-outs count in the percentiles and not in IOPS; other errors count in neither")
 	}
 	if r.interrupted {
 		_, _ = fmt.Fprintf(w, "\ninterrupted: %d of %s are known\n", len(b.rows), plural(uint64(len(b.cells)), "row"))

@@ -55,9 +55,6 @@ func (b *bench) newWorker(c cell, di, qi, number int) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.size%ns.BlockSize != 0 {
-		return nil, fmt.Errorf("%s: an I/O of %d bytes is no multiple of the block size, %d", d.URI, c.size, ns.BlockSize)
-	}
 	id := uint64(di)<<32 | uint64(qi)<<16 | uint64(number)
 	w := &worker{
 		cell: c, d: d, ns: ns, rng: rand.New(rand.NewPCG(b.f.seed, id)), key: patternKey(b.f.seed, di), verify: b.f.verify,
@@ -69,24 +66,49 @@ func (b *bench) newWorker(c cell, di, qi, number int) (*worker, error) {
 		w.batch = c.depth / 4
 	}
 	w.batch = max(1, min(w.batch, c.depth))
-	blocks := b.area / uint64(ns.BlockSize)
-	w.span = blocks
-	if !c.work.random { // each queue reads a part of its own
-		w.span = blocks / uint64(c.queues) / w.perIO * w.perIO
+	w.span = b.span(c) / uint64(ns.BlockSize)
+	if !c.work.random {
 		w.first = uint64(qi) * w.span
 	}
-	if w.span < w.perIO {
-		return nil, fmt.Errorf("%s: the area of %d bytes is too small for %d queues with I/Os of %d bytes", d.URI, b.area, c.queues, c.size)
-	}
 	return w, w.allocate()
+}
+
+// span is how many bytes of a drive one queue uses: all of the area at random,
+// and in sequence a part of its own.
+func (b *bench) span(c cell) uint64 {
+	if c.work.random {
+		return b.area
+	}
+	return b.area / uint64(c.queues) / uint64(c.size) * uint64(c.size)
+}
+
+// checkCells refuses combinations that a drive cannot do, before any is measured.
+func (b *bench) checkCells() error {
+	for _, d := range b.drives {
+		ns, err := firstNamespace(d)
+		if err != nil {
+			return err
+		}
+		depth, queues := d.Controller.MaxDepth(), d.Controller.QueueLimit()
+		for _, c := range b.cells {
+			switch {
+			case c.size%ns.BlockSize != 0:
+				return fmt.Errorf("%s: an I/O of %d bytes is no multiple of the block size, %d", d.URI, c.size, ns.BlockSize)
+			case depth <= c.depth:
+				return fmt.Errorf("%s: depth %d is more than its queues hold, %d", d.URI, c.depth, depth-1)
+			case c.queues > queues:
+				return fmt.Errorf("%s: %d queues are more than it grants, %d", d.URI, c.queues, queues)
+			case b.span(c) < uint64(c.size):
+				return fmt.Errorf("%s: the area of %d bytes is too small for %d queues with I/Os of %d bytes", d.URI, b.area, c.queues, c.size)
+			}
+		}
+	}
+	return nil
 }
 
 func (w *worker) allocate() (err error) {
 	c := w.d.Controller
 	entries := min(w.cell.entries(c.MaxTransfer()), c.MaxDepth())
-	if entries <= w.cell.depth {
-		return fmt.Errorf("%s: depth %d is more than its queues hold, %d", w.d.URI, w.cell.depth, entries-1)
-	}
 	if w.q, err = c.CreateQueuePair(libnvm.QueueConfig{Depth: entries}); err != nil {
 		return fmt.Errorf("%s: %w", w.d.URI, err)
 	}

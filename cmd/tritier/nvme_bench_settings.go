@@ -84,6 +84,10 @@ func (f *benchFlags) settings(c *cobra.Command, list string) (*bench, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
+	given := c.Flags().Changed
+	if given("area") && f.area == 0 {
+		return nil, errors.New("--area 0 measures nothing; leave it out for the whole drive")
+	}
 	if f.ios != "" {
 		if b.ios, err = units.ParseCount(f.ios); err != nil {
 			return nil, fmt.Errorf("--ios: %w", err)
@@ -91,12 +95,14 @@ func (f *benchFlags) settings(c *cobra.Command, list string) (*bench, error) {
 		if b.ios == 0 {
 			return nil, errors.New("--ios 0 measures nothing")
 		}
-		if !c.Flags().Changed("seconds") {
+		if !given("seconds") {
 			b.length = iosSeconds * time.Second
 		}
 	}
-	if b.model, err = f.loadModel(); err != nil {
-		return nil, err
+	if f.model != "" {
+		if b.model, err = f.loadModel(); err != nil {
+			return nil, err
+		}
 	}
 	if f.faults != "" {
 		if b.faults, err = parseFaults(f.faults, f.seed); err != nil {
@@ -193,7 +199,10 @@ func parseSweep(flag string, list []string, parse func(string) (uint64, error), 
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
-		if a < least || b > most || a > b {
+		if a > b {
+			return nil, fmt.Errorf("%s %s is reversed: write %s..%s", flag, s, to, from)
+		}
+		if a < least || b > most {
 			return nil, fmt.Errorf("%s %s is not within %d to %d", flag, s, least, most)
 		}
 		for ; a <= b; a *= 2 {

@@ -30,6 +30,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.chooseArea(); err != nil {
 		return err
 	}
+	if err := b.checkCells(); err != nil {
+		return err
+	}
 	for i, d := range b.drives {
 		if b.writes && !d.Fresh {
 			if err := b.mayOverwrite(d); err != nil {

@@ -105,7 +105,11 @@ func printRegisters(out io.Writer, d *drive.Drive) error {
 	s.row("CC", "%#08x: %s, shutdown notification %d", r.CC, onOff(r.CC&1 != 0, "enabled", "disabled"), r.CC>>14&3)
 	s.row("CSTS", "%#08x: %s%s, shutdown status %d", r.CSTS, onOff(r.CSTS&1 != 0, "ready", "not ready"),
 		onOff(r.CSTS&2 != 0, ", FATAL STATUS", ""), r.CSTS>>2&3)
-	s.row("AQA", "%#08x: admin queues of %d and %d entries", r.AQA, r.AQA&0xfff+1, r.AQA>>16&0xfff+1)
+	if r.AQA == 0 { // zero-based: it would say queues of one entry, which are not allowed
+		s.row("AQA", "%#08x: not set", r.AQA)
+	} else {
+		s.row("AQA", "%#08x: admin queues of %d and %d entries", r.AQA, r.AQA&0xfff+1, r.AQA>>16&0xfff+1)
+	}
 	s.row("ASQ, ACQ", "%#x, %#x", r.ASQ, r.ACQ)
 	s.row("CMBLOC, CMBSZ", "%#08x, %#08x", r.CMBLOC, r.CMBSZ)
 	s.row("BAR0", "%d bytes", r.BytesInBAR0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,6 +105,26 @@ func TestFIFO(t *testing.T) {
 			case <-time.After(5 * time.Second):
 				t.Fatalf("access %d, %q: hangs", a, size)
 			}
+		}
+	}
+}
+
+// TestDiscard: Close removes a file that this Open made, and no other.
+func TestDiscard(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk")
+	for _, x := range []struct{ before, discard, after bool }{{false, true, false}, {false, false, true}, {true, true, true}} {
+		d := open(t, "file:"+path+"?size=1MiB", drive.Options{Access: drive.ReadWrite})
+		if d.Fresh == x.before {
+			t.Fatalf("fresh: %v", d.Fresh)
+		}
+		if x.discard {
+			d.Discard()
+		}
+		if err := errors.Join(d.HostError(), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); (err == nil) != x.after {
+			t.Errorf("%+v: %v", x, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/libnvm"
@@ -81,6 +82,8 @@ type Drive struct {
 	Model      string             // name of the model that paces it; results are then modelled
 
 	about     []string
+	hostError func() error // of the file, nil for what is none
+	discard   atomic.Bool
 	config    libnvm.Config
 	endings   []func() error // run in reverse order
 	closed    bool
@@ -203,6 +206,19 @@ func (d *Drive) Describe() string {
 	}
 	return s
 }
+
+// HostError is the system's error behind the last failed operation on a file, such
+// as "no space left on device", or nil.
+func (d *Drive) HostError() error {
+	if d.hostError == nil {
+		return nil
+	}
+	return d.hostError()
+}
+
+// Discard lets Close remove the file that this Open has made, if it made one: for
+// a caller that could not fill it with what it was made for.
+func (d *Drive) Discard() { d.discard.Store(true) }
 
 // Close shuts the controller down and gives everything back. A second Close
 // does nothing.

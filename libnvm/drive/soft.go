@@ -101,12 +101,13 @@ func (d *Drive) openFile(o Options) (store soft.Backend, block int, err error) {
 			return nil, 0, err
 		}
 	}
+	d.hostError = f.HostError
 	return f, block, nil
 }
 
 // create makes the file where that is asked for, and says what is wrong with
 // its absence where it is not. A file that was made for an Open that fails is
-// taken away again.
+// taken away again, and so is one that Discard gives up.
 func (d *Drive) create(a Access) error {
 	path := d.URI.Path
 	if a == ReadOnly || d.URI.Size == 0 {
@@ -134,7 +135,7 @@ func (d *Drive) create(a Access) error {
 	}
 	d.Fresh = true
 	d.endings = append(d.endings, func() error {
-		if d.Controller == nil {
+		if d.Controller == nil || d.discard.Load() {
 			return os.Remove(path)
 		}
 		return nil

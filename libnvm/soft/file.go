@@ -65,6 +65,7 @@ type File struct {
 	noDirect string      // why O_DIRECT is not used
 	noUring  string      // why io_uring is not used
 	syncLost atomic.Bool // an fdatasync failed
+	hostErr  atomic.Pointer[error]
 	noZero   atomic.Bool // FALLOC_FL_ZERO_RANGE is not supported
 	noPunch  atomic.Bool // FALLOC_FL_PUNCH_HOLE is not supported
 }
@@ -206,6 +207,16 @@ func (b *File) Direct() (bool, string) { return b.noDirect == "", b.noDirect }
 
 // Uring says whether io_uring is in use and, if not, why.
 func (b *File) Uring() (bool, string) { return b.noUring == "", b.noUring }
+
+// HostError is the system's error that the last operation to fail has failed
+// with, or nil: a status of NVMe says less, such as Capacity Exceeded where the
+// host has no space left. It may be called from any goroutine.
+func (b *File) HostError() error {
+	if p := b.hostErr.Load(); p != nil {
+		return fmt.Errorf("%s: %w", b.path, *p)
+	}
+	return nil
+}
 
 // Describe implements Backend.
 func (b *File) Describe() string {

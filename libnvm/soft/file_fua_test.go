@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -65,5 +66,22 @@ func TestFileRefusesFIFO(t *testing.T) {
 		case <-time.After(5 * time.Second):
 			t.Fatalf("%+v: hangs", o)
 		}
+	}
+}
+
+// TestFileHostError: the system's own error is kept beside the status.
+func TestFileHostError(t *testing.T) {
+	b := openFile(t, filepath.Join(t.TempDir(), "disk"), FileOptions{Size: 64 << 10, Engine: EngineSync})
+	if err := b.HostError(); err != nil {
+		t.Errorf("before any operation: %v", err)
+	}
+	op := transfer(OpWrite, 0, alignedBuffer(4096, 4096))
+	f := &fileOp{file: b}
+	if f.begin(op) || !f.complete(0, unix.ENOSPC) {
+		t.Fatal("a write with an error goes on")
+	}
+	wantStatus(t, op, libnvm.StatusCapacityExceeded)
+	if err := b.HostError(); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("HostError is %v, want ENOSPC", err)
 	}
 }

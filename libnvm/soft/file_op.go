@@ -224,6 +224,7 @@ var errShort = errors.New("soft: short transfer")
 // fail sets the status that stands for err.
 func (f *fileOp) fail(err error) bool {
 	f.op.Status = fileStatus(f.op.Kind, err)
+	f.file.hostErr.Store(&err)
 	return true
 }
 
