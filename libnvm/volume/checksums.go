@@ -11,8 +11,8 @@ import (
 // page of zeroes has 0, the content of a table that was never written.
 func (v *Volume) sum(page []byte) uint64 {
 	s := xxhash.Sum64(page) ^ v.zeroSum
-	if s == tornMark {
-		s--
+	if s >= unknownMark { // it and tornMark stand for something else
+		s -= 2
 	}
 	return s
 }
@@ -33,28 +33,32 @@ func (v *Volume) block(ref blockRef) (*sumBlock, error) {
 	if b := v.sums[ref.member][ref.block]; b != nil {
 		return b, nil
 	}
-	b, damaged, err := v.readBlock(ref)
+	b, stale, err := v.readBlock(ref)
 	if err != nil {
 		return nil, err
 	}
-	if damaged {
-		n := uint64(v.label.Members)
-		first := uint64(ref.block) * sumsPerBlock
-		return nil, &ChecksumTableError{v.members[ref.member].Name(), ref.block,
-			first*n + uint64(ref.member), min(sumsPerBlock, v.label.Slots-first)}
-	}
 	v.sums[ref.member][ref.block] = b
+	if stale > 0 { // the next checkpoint repairs it
+		v.countFaults(ref, b, stale)
+	}
 	return b, nil
 }
 
-// readBlock reads both copies; the block is nil when both are damaged.
-func (v *Volume) readBlock(ref blockRef) (b *sumBlock, damaged bool, err error) {
+// tableError is for a page whose checksum was lost.
+func (v *Volume) tableError(ref blockRef) *ChecksumTableError {
+	first := uint64(ref.block) * sumsPerBlock
+	return &ChecksumTableError{v.members[ref.member].Name(), ref.block,
+		first*uint64(v.label.Members) + uint64(ref.member), min(sumsPerBlock, v.label.Slots-first)}
+}
+
+// readBlock reads both copies, see pickSums.
+func (v *Volume) readBlock(ref blockRef) (b *sumBlock, stale int, err error) {
 	p, err := v.meta[ref.member].read(v.tableOffset(ref.block), 2*tableBlock)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	b, damaged = pickSums(v.label.UUID, ref.block, p)
-	return b, damaged, nil
+	b, stale = pickSums(v.label.UUID, ref.block, p)
+	return b, stale, nil
 }
 
 // setSum records a checksum in memory, to be written by the next checkpoint.
@@ -79,21 +83,24 @@ func (v *Volume) touch(ref blockRef, b *sumBlock) {
 	}
 }
 
+// countFaults notes copies that the storage has damaged. Needs mu.
+func (v *Volume) countFaults(ref blockRef, b *sumBlock, stale int) {
+	if !b.counted {
+		v.tableFaults += stale
+		b.counted = true
+	}
+	v.touch(ref, b)
+}
+
 // announce makes it durable that pages are about to get new checksums. Without
 // it a crash between page and checksum could not be told from corruption.
-// Needs mu.
+// Their blocks of the table are loaded. Needs mu.
 func (v *Volume) announce(intents []intent) error {
 	if v.broken != nil {
 		return v.broken
 	}
 	if len(intents) > v.logRoom(0) {
 		return fmt.Errorf("volume: %d writes in one batch, the intent log holds %d; use smaller batches or a larger log", len(intents), v.logRoom(0))
-	}
-	for _, e := range intents {
-		ref, _ := v.blockOf(e.page)
-		if _, err := v.block(ref); err != nil {
-			return err
-		}
 	}
 	if len(intents) > v.logRoom(v.logSeq) {
 		if err := v.checkpoint(); err != nil {
@@ -183,6 +190,8 @@ func (v *Volume) verify(page, got uint64) (verdict, uint64, error) {
 	switch {
 	case got == want, p != nil && slices.Contains(p.sums, got):
 		return pageGood, want, nil
+	case want == unknownMark:
+		return pageGood, 0, v.tableError(ref)
 	case want == tornMark, p != nil:
 		return pageTorn, want, nil
 	}
@@ -203,28 +212,52 @@ func (v *Volume) checkpoint() error {
 	if err := v.flush(); err != nil {
 		return err
 	}
-	for _, ref := range v.dirty {
-		if err := v.writeBlock(ref); err != nil {
-			return err
-		}
-	}
-	if err := v.flush(); err != nil {
+	if err := v.writeTable(); err != nil {
 		return err
 	}
-	// Only now is the other copy the older one: an attempt that failed is
-	// repeated on the same copy.
-	for _, ref := range v.dirty {
-		b := v.sums[ref.member][ref.block]
-		b.dirty, b.gen, b.newest = false, b.gen+1, 1-b.newest
-	}
-	v.dirty = v.dirty[:0]
 	return v.nextEpoch()
 }
 
-// writeBlock writes a block over its older copy.
+// writeTable makes both copies of every changed block durable, one after the
+// other. The epoch goes on only then: while the copies differ the log has what
+// the older one lacks. Needs mu.
+func (v *Volume) writeTable() error {
+	if len(v.dirty) == 0 {
+		return nil
+	}
+	for _, ref := range v.dirty {
+		b := v.sums[ref.member][ref.block]
+		b.gen++ // each attempt has its own
+		b.counted = true
+	}
+	for range 2 {
+		for _, ref := range v.dirty {
+			if err := v.writeBlock(ref); err != nil {
+				return err
+			}
+		}
+		if err := v.flush(); err != nil {
+			return err
+		}
+		// Only now may the other copy go: an attempt that failed is repeated on
+		// the same one.
+		for _, ref := range v.dirty {
+			b := v.sums[ref.member][ref.block]
+			b.newest = 1 - b.newest
+		}
+	}
+	for _, ref := range v.dirty {
+		b := v.sums[ref.member][ref.block]
+		b.dirty, b.counted = false, false
+	}
+	v.dirty = v.dirty[:0]
+	return nil
+}
+
+// writeBlock writes a block over the copy that may go.
 func (v *Volume) writeBlock(ref blockRef) error {
 	io, b := v.meta[ref.member], v.sums[ref.member][ref.block]
-	b.encode(v.label.UUID, ref.block, b.gen+1, io.buf)
+	b.encode(v.label.UUID, ref.block, b.gen, io.buf)
 	return io.write(v.tableOffset(ref.block)+int64(1-b.newest)*tableBlock, tableBlock, false)
 }
 

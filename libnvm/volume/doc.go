@@ -31,7 +31,9 @@
 //   - *CorruptPageError: the storage changed the page;
 //   - *TornPageError: its last write was interrupted, by a crash or an error;
 //     writing it again repairs it;
-//   - *ChecksumTableError: the checksum itself is damaged.
+//   - *ChecksumTableError: the checksum itself was lost, with both copies of its
+//     block; the page may well be whole, and writing it again repairs it. Damage to
+//     one copy is repaired and counted by Scrub, see ScrubReport.
 //
 // A crash is never reported as corruption: before a page is written, the
 // checksum that it is going to have is made durable in an intent log, and Open

@@ -82,8 +82,9 @@ func (e *TornPageError) Error() string {
 	return fmt.Sprintf("volume: a write of page %d of array %q was interrupted; its content is undefined until it is written again", e.Page, e.Array)
 }
 
-// ChecksumTableError is a block of the checksum table that is damaged, so that
-// the pages it covers cannot be verified.
+// ChecksumTableError is a page that cannot be verified, since both copies of its
+// block of the checksum table were damaged. The page may well be whole. Writing
+// it repairs it; so it is with every page that the block covers.
 type ChecksumTableError struct {
 	Member    string
 	Block     int
@@ -92,7 +93,7 @@ type ChecksumTableError struct {
 }
 
 func (e *ChecksumTableError) Error() string {
-	return fmt.Sprintf("volume: block %d of the checksum table on %s is damaged: %d pages from volume page %d on cannot be verified",
+	return fmt.Sprintf("volume: block %d of the checksum table on %s was damaged in both copies: %d pages from volume page %d on cannot be verified until they are written",
 		e.Block, e.Member, e.Pages, e.FirstPage)
 }
 

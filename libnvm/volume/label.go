@@ -10,7 +10,7 @@ import (
 )
 
 // FormatVersion is the version of the on-disk format, see FORMAT.md.
-const FormatVersion = 1
+const FormatVersion = 2
 
 const (
 	labelMagic = "TRITIERV"

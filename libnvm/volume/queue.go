@@ -181,10 +181,32 @@ func (q *Queue) announce(reqs []Request) error {
 	if v.closed {
 		return ErrClosed
 	}
+	q.loadSums(reqs)
 	if len(q.intents) == 0 {
 		return nil
 	}
 	return v.announce(q.intents)
+}
+
+// loadSums loads the table blocks of the intents. Where one cannot be read, its
+// requests get their result, and their intents go. Needs v.mu.
+func (q *Queue) loadSums(reqs []Request) {
+	all := q.intents
+	q.intents = all[:0]
+	for i := range reqs {
+		r := &reqs[i]
+		if !r.Write || r.Err != nil {
+			continue
+		}
+		e := all[0]
+		all = all[1:]
+		ref, _ := q.v.blockOf(e.page)
+		if _, err := q.v.block(ref); err != nil {
+			r.Err = &PageError{r.Array.info.Name, r.Page, true, q.v.members[ref.member].Name(), err}
+			continue
+		}
+		q.intents = append(q.intents, e)
+	}
 }
 
 // take gives out a flight.

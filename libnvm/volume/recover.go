@@ -34,23 +34,24 @@ func (v *Volume) recover() error {
 	return v.checkpoint()
 }
 
-// repairTable reads the whole table. A block of which one copy is damaged was
-// being written: it takes the other one, of which all later changes are in the
-// log, and writes the damaged copy anew. A block with no valid copy stays as it
-// is and is reported when it is used.
+// repairTable reads the whole table and has blocks whose copies are not the same
+// written anew. Where one is damaged or older a checkpoint was interrupted, or
+// the storage has damaged it: what the other one may lack is in the log. The
+// pages of a block with no valid copy are unknown, but for those in the log.
 func (v *Volume) repairTable() error {
 	for m := range v.members {
 		for k := range int(v.label.TableBlocks) {
 			ref := blockRef{m, k}
-			b, damaged, err := v.readBlock(ref)
+			b, stale, err := v.readBlock(ref)
 			if err != nil {
 				return err
 			}
-			if b == nil || !damaged {
+			if stale == 0 {
 				continue
 			}
 			v.sums[m][k] = b
-			v.touch(ref, b)
+			b.counted = stale == 1 // a crash can do that, not damage both
+			v.countFaults(ref, b, stale)
 		}
 	}
 	return nil
@@ -61,9 +62,6 @@ func (v *Volume) recoverPage(page uint64, sums []uint64) error {
 	member, off := v.locate(page)
 	ref, i := v.blockOf(page)
 	b, err := v.block(ref)
-	if _, damaged := err.(*ChecksumTableError); damaged {
-		return nil // its readers will hear of it
-	}
 	if err != nil {
 		return err
 	}
@@ -80,6 +78,8 @@ func (v *Volume) recoverPage(page uint64, sums []uint64) error {
 	case slices.Contains(sums, got):
 		v.recovery.New++
 		return v.setSum(page, got)
+	case b.sums[i] == unknownMark:
+		return nil // it may be the old content; its readers will hear of it
 	}
 	v.recovery.Torn++
 	return v.setSum(page, tornMark)

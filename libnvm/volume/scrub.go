@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -12,9 +13,14 @@ type ScrubReport struct {
 	Corrupt uint64
 	Torn    uint64
 	Failed  uint64 // that could not be read or verified
+	// Repaired is how many copies of checksum table blocks, each covering 508
+	// pages, the storage had damaged, since the last Scrub or Open. Pages of a
+	// block that lost both are counted as failed besides.
+	Repaired uint64
 }
 
-// OK says whether every page was read and is as recorded.
+// OK says whether every page was read and is as recorded. Repairs of the table
+// do not count.
 func (r ScrubReport) OK() bool { return r.Corrupt+r.Torn+r.Failed == 0 }
 
 const (
@@ -23,9 +29,13 @@ const (
 )
 
 // Scrub reads every page of every array and, on a volume with checksums,
-// verifies it. It calls bad, if not nil, for each page that is not right. Pages
+// verifies it; before that it compares the two copies of each block of the
+// checksum table and writes damaged ones anew. It calls bad, if not nil, for each page that is not right. Pages
 // that others write meanwhile may be called torn. It stops when ctx ends.
 func (v *Volume) Scrub(ctx context.Context, bad func(array string, page uint64, err error)) (r ScrubReport, err error) {
+	if r.Repaired, err = v.scrubTable(ctx); err != nil {
+		return r, err
+	}
 	q, err := v.OpenQueue(scrubBatch)
 	if err != nil {
 		return r, err
@@ -49,6 +59,60 @@ func (v *Volume) Scrub(ctx context.Context, bad func(array string, page uint64, 
 		}
 	}
 	return r, nil
+}
+
+// scrubTable looks at all copies of table blocks and repairs those that are not
+// as they should be. It returns how many the storage has damaged.
+func (v *Volume) scrubTable(ctx context.Context) (uint64, error) {
+	for m := range v.sums {
+		for k := range v.sums[m] {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			if err := v.scrubBlock(blockRef{m, k}); err != nil {
+				return 0, err
+			}
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.dirty) > 0 && v.usable() == nil {
+		if err := v.checkpoint(); err != nil {
+			return 0, fmt.Errorf("volume: repair the checksum table: %w", err)
+		}
+	}
+	n := v.tableFaults
+	v.tableFaults = 0
+	return uint64(n), nil
+}
+
+// scrubBlock compares a block's copies with each other and with the memory.
+func (v *Volume) scrubBlock(ref blockRef) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return ErrClosed
+	}
+	disk, stale, err := v.readBlock(ref)
+	if err != nil {
+		return err
+	}
+	b := v.sums[ref.member][ref.block]
+	switch {
+	case b == nil && stale > 0:
+		v.sums[ref.member][ref.block] = disk
+		b = disk
+	case b == nil:
+		return nil
+	case stale == 0 && (b.dirty || disk.gen == b.gen && disk.sums == b.sums):
+		return nil
+	case stale == 0:
+		stale = 2 // both are whole, but not what was written last
+	}
+	// The copy that is not as it should be is written first.
+	b.gen, b.newest = max(b.gen, disk.gen), disk.newest
+	v.countFaults(ref, b, stale)
+	return nil
 }
 
 // array scrubs one array.

@@ -13,16 +13,22 @@ const (
 	// tornMark is recorded instead of a checksum for a page whose write was
 	// interrupted.
 	tornMark = 1<<64 - 1
+	// unknownMark is recorded for a page whose checksum was lost, with both copies
+	// of its block. The next write of the page replaces it.
+	unknownMark = 1<<64 - 2
 )
 
 // sumBlock is a block of the checksum table: the checksums of sumsPerBlock page
-// slots in a row on one member. It is stored twice; a new version replaces the
-// older copy, so that a crash in the middle leaves the newer one.
+// slots in a row on one member. It is stored twice; a new version replaces one
+// copy and, once that is durable, the other, so that one is always whole.
 type sumBlock struct {
 	sums   [sumsPerBlock]uint64
 	gen    uint64
-	newest int // 0 or 1: the copy that holds gen
+	newest int // 0 or 1: a copy that is whole, to be replaced last
 	dirty  bool
+	// counted says, of a dirty block, that copies which are not as they should be
+	// are in tableFaults, or are those of a checkpoint that failed.
+	counted bool
 }
 
 // encode fills the 4 KiB at p with the block as generation gen.
@@ -68,17 +74,24 @@ func allZero(p []byte) bool {
 	return true
 }
 
-// pickSums chooses between the two copies. damaged says that one of them is
-// not valid: after a crash that is the copy that was being written; on a volume
-// that was closed properly the storage has changed it.
-func pickSums(uuid [16]byte, index int, p []byte) (b *sumBlock, damaged bool) {
+// pickSums chooses between the two copies and says how many have to be written
+// anew. Both hold the same generation except while a checkpoint writes them, and
+// then the intent log has what the older one lacks: any valid copy will do. A
+// block without one is unknown, see unknownMark.
+func pickSums(uuid [16]byte, index int, p []byte) (b *sumBlock, stale int) {
 	first, second := decodeSums(uuid, index, p[:tableBlock]), decodeSums(uuid, index, p[tableBlock:2*tableBlock])
-	damaged = first == nil || second == nil
-	if first == nil || second != nil && second.gen > first.gen {
-		if b = second; b != nil {
-			b.newest = 1
+	switch {
+	case first == nil && second == nil:
+		b = new(sumBlock)
+		for i := range b.sums {
+			b.sums[i] = unknownMark
 		}
-		return b, damaged
+		return b, 2
+	case first == nil || second != nil && second.gen > first.gen:
+		second.newest = 1
+		return second, 1
+	case second == nil || first.gen > second.gen || first.sums != second.sums:
+		return first, 1
 	}
-	return first, damaged
+	return first, 0
 }

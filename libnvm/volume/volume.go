@@ -34,19 +34,22 @@ type Volume struct {
 	zeroSum  uint64 // xxhash of a page of zeroes
 	recovery Recovery
 
-	mu      sync.Mutex
-	meta    []*metaIO
-	dir     *directory
-	arrays  map[uint64]*Array // open ones, by id
-	queues  int               // open queues
-	closed  bool
-	broken  error // metadata could not be written: only reads go on
-	sums    [][]*sumBlock
-	dirty   []blockRef
-	pending map[uint64]*pendingPage
-	logSeq  uint64 // units written in this epoch
-	fences  map[uint64]fence
-	fenced  atomic.Int64 // how many fences there are; changed under mu
+	mu     sync.Mutex
+	meta   []*metaIO
+	dir    *directory
+	arrays map[uint64]*Array // open ones, by id
+	queues int               // open queues
+	closed bool
+	broken error // metadata could not be written: only reads go on
+	sums   [][]*sumBlock
+	dirty  []blockRef
+	// tableFaults counts copies of table blocks that the storage has damaged,
+	// until a Scrub reports them.
+	tableFaults int
+	pending     map[uint64]*pendingPage
+	logSeq      uint64 // units written in this epoch
+	fences      map[uint64]fence
+	fenced      atomic.Int64 // how many fences there are; changed under mu
 }
 
 // blockRef names a block of the checksum table.
