@@ -106,7 +106,8 @@ type Resetter interface {
 
 // Recover resets the members whose operations timed out, and so lifts the
 // fences of pages, frees memory in quarantine, and lets metadata be written
-// again. Operations in flight on them end with libnvm.ErrReset. No goroutine
+// again (but for a directory whose write failed: open the volume again then).
+// Operations in flight on them end with libnvm.ErrReset. No goroutine
 // may be inside a method of a Queue of this volume meanwhile, nor send anything
 // else to these controllers.
 //

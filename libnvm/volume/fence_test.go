@@ -213,3 +213,54 @@ func TestNoArrayOverAFence(t *testing.T) {
 	f.expect(0, 0)
 	f.close()
 }
+
+// TestRecoverOfFiles: the controllers of OpenFiles are the volume's to reset,
+// with queues in use by others and a command that never completes.
+func TestRecoverOfFiles(t *testing.T) {
+	fs := &faults{}
+	o := volume.FilesOptions{Faults: func(i int) soft.Faults {
+		if i == 1 {
+			return fs
+		}
+		return nil
+	}}
+	v, err := volume.Create(openFiles(t, paths(t, 2), o), volume.Options{PageSize: 4096, Checksums: true})
+	must(t, err)
+	a, err := v.CreateArray("a", 16)
+	must(t, err)
+	f := newFixture(t, v, a)
+	must(t, f.write(0, 1, time.Minute))
+	must(t, f.write(1, 1, time.Minute))
+	fs.set(func(*soft.CommandInfo) soft.Fault { return soft.Fault{Drop: true} })
+	reqs := make([]volume.Request, 2)
+	for i := range reqs {
+		stamp(f.page(4+i), uint64(i), 2)
+		reqs[i] = volume.Request{Array: a, Page: uint64(i), Write: true, Mem: f.mem, Offset: (4 + i) * f.size}
+	}
+	err = f.q.Run(t.Context(), reqs, 50*time.Millisecond)
+	lost := 0 // which of the two is on member 1 is the layout's affair
+	for i := range reqs {
+		if reqs[i].Err != nil {
+			lost = i
+		}
+	}
+	var timeout *libnvm.TimeoutError
+	if !errors.As(err, &timeout) || reqs[1-lost].Err != nil {
+		t.Fatalf("one of two writes dropped: %v", err)
+	}
+	fs.fault.Store(nil)
+	var fenced *volume.FencedPageError
+	if err := f.write(uint64(lost), 3, time.Minute); !errors.As(err, &fenced) || fenced.Page != uint64(lost) {
+		t.Fatalf("write after a time-out: %v, want *FencedPageError", err)
+	}
+	if err := f.mem.Free(); !errors.Is(err, libnvm.ErrMemoryHeld) {
+		t.Errorf("free of memory in quarantine: %v, want ErrMemoryHeld", err)
+	}
+	must(t, v.Recover(t.Context()))
+	must(t, v.Flush())
+	must(t, f.write(uint64(lost), 3, time.Minute))
+	must(t, v.Flush())
+	f.expect(uint64(lost), 3)
+	f.expect(uint64(1-lost), 2)
+	f.close()
+}

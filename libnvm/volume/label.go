@@ -86,7 +86,7 @@ func decodeLabel(p []byte) (l *label, reason string) {
 		return nil, "its superblock is damaged (checksum)"
 	}
 	if l.Version != FormatVersion {
-		return nil, fmt.Sprintf("format version %d, this program reads version %d", l.Version, FormatVersion)
+		return nil, fmt.Sprintf("format version %d, this program reads version %d: use the program that made it, or create the volume anew", l.Version, FormatVersion)
 	}
 	return l, ""
 }
