@@ -25,6 +25,7 @@ var testTraces = map[string]string{
 	"mooncake_conversation": "mooncake_conversation.jsonl.zst",
 	"mooncake_synthetic":    "mooncake_synthetic.jsonl.zst",
 	"lackey_sort":           "lackey_sort.txt.zst",
+	"mqsim_tpcc":            "mqsim_tpcc-small.trace.zst",
 }
 
 func openTest(t testing.TB, name string) *Stream {
@@ -97,6 +98,9 @@ func TestGoldenCounts(t *testing.T) {
 		byTrace[g.trace] = append(byTrace[g.trace], g)
 	}
 	for name, rows := range byTrace {
+		if testing.Short() && name != "lirs_multi3" && name != "mooncake_synthetic" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tr := loadTest(t, name)
@@ -165,7 +169,11 @@ func everyPolicy(t testing.TB) (list []placement.Spec) {
 // conserved; streaming changes nothing; with no host memory, three tiers are
 // two; and equal runs give equal results, whatever the number of workers.
 func TestEveryPolicyOnRealTraces(t *testing.T) {
-	for _, name := range []string{"lirs_multi3", "lackey_sort", "mooncake_synthetic"} {
+	names := []string{"lirs_multi3", "lackey_sort", "mooncake_synthetic", "mqsim_tpcc"}
+	if testing.Short() { // the race detector makes the large ones slow
+		names = names[:1]
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tr := loadTest(t, name)
