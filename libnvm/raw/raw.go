@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tritier/tritier/internal/pci"
 	"github.com/tritier/tritier/internal/vfio"
@@ -17,8 +18,9 @@ type Transport struct {
 	regs   libnvm.Registers
 	mem    pool
 
-	once sync.Once
-	err  error // of Close
+	unmapped atomic.Bool // Close has begun
+	once     sync.Once
+	err      error // of Close
 }
 
 // Open opens the drive at a PCI address through sysfs. No driver may have it.
@@ -78,8 +80,13 @@ func newTransport(bar func(int) ([]byte, error), stop func() error, src source, 
 // Name is "raw".
 func (t *Transport) Name() string { return "raw" }
 
-// Registers is BAR0, mapped whole.
-func (t *Transport) Registers() libnvm.Registers { return t.regs }
+// Registers is BAR0, mapped whole; after Close, when the mapping is gone, registers that read as all ones.
+func (t *Transport) Registers() libnvm.Registers {
+	if t.unmapped.Load() {
+		return libnvm.Registers{}
+	}
+	return t.regs
+}
 
 // BAR maps BAR number bir whole; the mapping lives until Close.
 func (t *Transport) BAR(bir int) ([]byte, error) {
@@ -109,6 +116,7 @@ func (t *Transport) Close() error {
 }
 
 func (t *Transport) close() error {
+	t.unmapped.Store(true)
 	err := t.stop()
 	if err == nil { // else it is not certain that the drive's access has ended
 		err = t.mem.detach()

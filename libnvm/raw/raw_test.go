@@ -135,6 +135,9 @@ func TestOpenAndClose(t *testing.T) {
 	if err := errors.Join(x.Close(), x.Close()); err != nil {
 		t.Error(err)
 	}
+	if v := x.Registers().Read32(0x14); v != 1<<32-1 {
+		t.Errorf("after Close a register reads %#x, want all ones", v)
+	}
 	if c := command(t, dir); c != commandMemory {
 		t.Errorf("after Close the command register is %#x: the drive may still reach memory", c)
 	}

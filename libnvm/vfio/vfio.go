@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -58,8 +59,9 @@ type Transport struct {
 	iova   map[*libnvm.Memory]revocable // all memory that was not freed, and what Revoke needs to know of it
 	closed bool                         // the drive's access to all memory has ended
 
-	once sync.Once
-	err  error // of Close
+	unmapped atomic.Bool // Close has begun
+	once     sync.Once
+	err      error // of Close
 }
 
 type revocable struct {
@@ -123,8 +125,13 @@ func (t *Transport) Name() string { return t.name }
 // Address is the drive's PCI address.
 func (t *Transport) Address() string { return t.dev.Address() }
 
-// Registers is BAR0, mapped whole.
-func (t *Transport) Registers() libnvm.Registers { return t.regs }
+// Registers is BAR0, mapped whole; after Close, when the mapping is gone, registers that read as all ones.
+func (t *Transport) Registers() libnvm.Registers {
+	if t.unmapped.Load() {
+		return libnvm.Registers{}
+	}
+	return t.regs
+}
 
 // BAR maps BAR number bir whole, once; the mapping lives until Close.
 func (t *Transport) BAR(bir int) ([]byte, error) {
@@ -238,6 +245,7 @@ func (t *Transport) Close() error {
 }
 
 func (t *Transport) close() error {
+	t.unmapped.Store(true)
 	if err := t.dev.Close(); err != nil {
 		return err // that the drive's access has ended is not certain
 	}

@@ -76,6 +76,9 @@ func TestChoiceOfInterface(t *testing.T) {
 			t.Errorf("%v: %s, want %q", x.want, tr.Name(), x.name)
 		}
 		tr.Close()
+		if v := tr.Registers().Read32(8); v != 1<<32-1 {
+			t.Errorf("%s: after Close a register reads %#x, want all ones", tr.Name(), v)
+		}
 	}
 }
 
