@@ -55,6 +55,9 @@ func New(c Config) (*Machine, error) {
 	if p, ok := c.Placer.(placement.Steady); ok && m.obs == nil {
 		m.steady, m.always = true, p.Always()
 	}
+	if c.T2 == nil && m.obs == nil {
+		m.steady, m.always = true, placement.ToT3 // as the two-tier loops have it
+	}
 	if m.free1 = c.T1.Cap(); c.T2 != nil {
 		m.free2 = c.T2.Cap()
 	}

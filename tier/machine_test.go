@@ -292,6 +292,28 @@ func TestKeepOncePerEviction(t *testing.T) {
 	}
 }
 
+// Without a host tier a placer that does not observe is not asked, whichever
+// loop runs.
+func TestPlacerWithoutT2(t *testing.T) {
+	var accs []Access
+	for i := range 40 {
+		accs = append(accs, MakeAccess(placement.Page(i*i%7), Read))
+	}
+	var want Counters
+	for i, t1 := range []placement.Evictor{evictor(t, false, 3, 8), opaque{evictor(t, false, 3, 8)}} {
+		m, err := New(Config{Pages: 8, T1: t1, Placer: keeper{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Run(accs)
+		if got := m.Counters(); i == 0 {
+			want = got
+		} else if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("the loops differ:\n%s", d)
+		}
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("a machine without evictor and placer was made")
