@@ -16,8 +16,19 @@ type prefixCounter struct {
 
 func newPrefixCounter(starts []uint64) *prefixCounter { return &prefixCounter{starts: starts} }
 
-// add appends the starts of further requests, for a stream.
-func (c *prefixCounter) add(starts []uint64) { c.starts = append(c.starts, starts...) }
+// add appends the starts of further requests, for a stream whose accesses up to
+// position done have been run. Requests that are over are forgotten, so that
+// the memory taken does not grow with the stream.
+func (c *prefixCounter) add(starts []uint64, done uint64) {
+	if done > 0 {
+		c.advance(done - 1)
+	}
+	if over := c.next - 1; over > 0 {
+		c.starts = slices.Delete(c.starts, 0, over)
+		c.next = 1
+	}
+	c.starts = append(c.starts, starts...)
+}
 
 // miss notes that the access at trace position pos needed the SSD, and returns
 // the position from which further misses matter: the next request's.

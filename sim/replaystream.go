@@ -182,7 +182,7 @@ func (r *run) runBlock(b *Block) error {
 		if r.prefix == nil {
 			r.prefix = newPrefixCounter(nil)
 		}
-		r.prefix.add(b.Requests)
+		r.prefix.add(b.Requests, r.machine.Position())
 		r.machine.OnMiss(r.prefix.watch(), r.prefix.miss)
 	}
 	r.machine.Run(b.Accesses)
