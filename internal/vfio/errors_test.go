@@ -20,8 +20,8 @@ func is[E error](err error) bool {
 	return errors.As(err, &e)
 }
 
-// TestErrorsSayWhatToDo breaks one thing after the other on a machine on which all is in place.
-func TestErrorsSayWhatToDo(t *testing.T) {
+// TestErrorsNameTheRemedy breaks one thing after the other on a machine on which all is in place.
+func TestErrorsNameTheRemedy(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		disturb func(*vfiofake.Kernel)
