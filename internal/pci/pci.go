@@ -43,6 +43,7 @@ type Function struct {
 	Serial   string   // only known while the kernel's nvme driver has it
 	Model    string   // likewise
 	Disks    []string // block devices, such as nvme0n1; likewise
+	unread   error    // why Disks may lack some
 }
 
 // NotFoundError says that there is no NVMe controller at an address.
@@ -117,11 +118,13 @@ func (t Tree) function(address string) Function {
 	if n, err := strconv.Atoi(t.attribute(address, "numa_node")); err == nil {
 		f.NUMANode = n
 	}
-	controllers, _ := os.ReadDir(filepath.Join(t.devices(), address, "nvme"))
+	controllers, err := entries(filepath.Join(t.devices(), address, "nvme"))
+	f.unread = err
 	for _, c := range controllers {
 		dir := filepath.Join("nvme", c.Name())
 		f.Serial, f.Model = t.attribute(address, filepath.Join(dir, "serial")), t.attribute(address, filepath.Join(dir, "model"))
-		names, _ := os.ReadDir(filepath.Join(t.devices(), address, dir))
+		names, err := entries(filepath.Join(t.devices(), address, dir))
+		f.unread = errors.Join(f.unread, err)
 		for _, n := range names {
 			if d, ok := diskName(n.Name()); ok && !slices.Contains(f.Disks, d) {
 				f.Disks = append(f.Disks, d)

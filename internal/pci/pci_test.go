@@ -236,6 +236,24 @@ func TestUnknownIsRefused(t *testing.T) {
 	}
 }
 
+// TestUnreadableFoldersAreRefused: a folder that cannot be listed hides what it holds. A file in its place fails as such a folder does.
+func TestUnreadableFoldersAreRefused(t *testing.T) {
+	for _, folder := range []string{
+		"sys/class/block/nvme0n1/holders", "sys/class/block/nvme0n1",
+		"sys/bus/pci/devices/" + addr + "/nvme", "sys/bus/pci/devices/" + addr + "/nvme/nvme0",
+	} {
+		m := newMachine(t)
+		m.drive(addr, "nvme0n1")
+		if err := os.RemoveAll(m.path(folder)); err != nil {
+			t.Fatal(err)
+		}
+		m.file(folder, "")
+		if err := m.tree.Bind(addr, "", false); err == nil || m.has(addr) != "nvme" {
+			t.Errorf("with %s unreadable: %v, driver %q", folder, err, m.has(addr))
+		}
+	}
+}
+
 func TestBindAndRelease(t *testing.T) {
 	m := newMachine(t)
 	m.drive(addr, "nvme0n1")

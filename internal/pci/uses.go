@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,9 +47,15 @@ func (t Tree) Uses(f Function) ([]Use, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.unread != nil {
+		return nil, fmt.Errorf("pci: which block devices %s has cannot be found out: %w", f.Address, f.unread)
+	}
 	var uses []Use
 	for _, disk := range f.Disks {
-		parts := t.partitions(disk)
+		parts, err := t.partitions(disk)
+		if err != nil {
+			uses = append(uses, Use{"unreadable", disk, err.Error()})
+		}
 		for _, name := range append([]string{disk}, parts...) {
 			for _, m := range mounts {
 				if m.source == "/dev/"+name || m.number != "" && m.number == t.number(name) {
@@ -58,7 +65,10 @@ func (t Tree) Uses(f Function) ([]Use, error) {
 			if slices.Contains(swaps, "/dev/"+name) {
 				uses = append(uses, Use{"swap", name, ""})
 			}
-			holders, _ := os.ReadDir(filepath.Join(t.Sys, "class/block", name, "holders"))
+			holders, err := entries(filepath.Join(t.Sys, "class/block", name, "holders"))
+			if err != nil {
+				uses = append(uses, Use{"unreadable", name, err.Error()})
+			}
 			for _, h := range holders {
 				uses = append(uses, Use{"holder", name, h.Name()})
 			}
@@ -112,15 +122,24 @@ func heldExclusively(path string) (bool, error) {
 }
 
 // partitions are the folders of a disk that carry a partition number.
-func (t Tree) partitions(disk string) (out []string) {
+func (t Tree) partitions(disk string) (out []string, err error) {
 	dir := filepath.Join(t.Sys, "class/block", disk)
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
+	found, err := entries(dir)
+	for _, e := range found {
 		if _, err := os.Stat(filepath.Join(dir, e.Name(), "partition")); err == nil {
 			out = append(out, e.Name())
 		}
 	}
-	return out
+	return out, err
+}
+
+// entries lists a folder; one that is not there is empty. Any other failure is an error: what cannot be seen may be in use.
+func entries(dir string) ([]os.DirEntry, error) {
+	found, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return found, err
 }
 
 // number is "major:minor" of a block device or partition.
