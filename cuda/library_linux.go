@@ -1,0 +1,62 @@
+//go:build linux && !android && (amd64 || arm64)
+
+package cuda
+
+import "github.com/ebitengine/purego"
+
+// libraryNames are what openLibrary gives to the dynamic linker, in order:
+// by name, and where containers and WSL put the library when the linker's
+// cache does not know of it.
+var libraryNames = []string{
+	"libcuda.so.1",
+	"libcuda.so",
+	"/usr/local/nvidia/lib64/libcuda.so.1",
+	"/usr/lib/wsl/lib/libcuda.so.1",
+}
+
+// library is the driver's shared library.
+type library struct {
+	entry [numSymbols]uintptr // 0: not exported
+}
+
+// openLibrary loads the library and looks up every function once.
+func openLibrary() (Backend, error) {
+	handle, err := loadFirst(libraryNames)
+	if err != nil {
+		return nil, err
+	}
+	l := new(library)
+	for _, s := range Symbols() {
+		if p, err := purego.Dlsym(handle, s.String()); err == nil {
+			l.entry[s] = p
+		}
+	}
+	return l, nil
+}
+
+// loadFirst loads the first library of the list that loads.
+func loadFirst(names []string) (uintptr, error) {
+	var last error
+	for i, name := range names {
+		handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+		if err == nil {
+			return handle, nil
+		}
+		// The first name's reason is kept: what the others say is only
+		// that they, too, are not there.
+		if i == 0 {
+			last = err
+		}
+	}
+	return 0, &MissingLibraryError{Tried: names, Reason: last.Error()}
+}
+
+func (l *library) Has(s Symbol) bool { return l.entry[s] != 0 }
+
+func (l *library) Call(s Symbol, args []uintptr) Result {
+	if l.entry[s] == 0 {
+		return NotSupported
+	}
+	r, _, _ := purego.SyscallN(l.entry[s], args...)
+	return Result(uint32(r))
+}
