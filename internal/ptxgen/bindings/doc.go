@@ -31,4 +31,4 @@ package bindings
 
 // Version changes when the same sources would give other output: every
 // committed file is stale then.
-const Version = 1
+const Version = 2

@@ -28,6 +28,8 @@ const cudaPath = "github.com/tritier/tritier/cuda"
 type page struct {
 	Config
 	Mark, Args, Loader, SourceList string
+	Pool                           string   // the variable for parameter blocks
+	Largest                        int      // size of the largest block
 	Std, Others                    []string // import paths
 	Constants                      []constant
 	Kernels                        []kernel
@@ -54,7 +56,10 @@ func render(c Config, units []unit) ([]byte, error) {
 	}
 	p := page{
 		Config: c, Mark: mark, Args: strings.Join(c.Args(), " "), Loader: c.loader(), SourceList: strings.Join(c.Sources, ", "),
-		Kernels: m.kernels, Structs: m.structs,
+		Kernels: m.kernels, Structs: m.structs, Pool: lower(c.Type) + "Blocks",
+	}
+	for _, k := range m.kernels {
+		p.Largest = max(p.Largest, k.Size)
 	}
 	for _, k := range m.constants {
 		p.Constants = append(p.Constants, constant{c.constName(k.Name), k.Value})
@@ -97,6 +102,7 @@ func (c Config) variable(source string, t Target) string {
 func (m model) imports() (std, others []string) {
 	uses, extra := map[string]bool{"fmt": true, "errors": true}, map[string]bool{cudaPath: true}
 	for _, k := range m.kernels {
+		uses["sync"] = uses["sync"] || len(k.Args) > 0
 		for _, a := range k.Args {
 			t := a.Type
 			uses["unsafe"] = uses["unsafe"] || t.put == ""

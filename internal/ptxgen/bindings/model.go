@@ -153,7 +153,7 @@ func bind(e entry, d declaration, known map[string]typeDirective) (kernel, error
 }
 
 // taken are names that the generated methods use themselves.
-var taken = []string{"k", "stream", "cfg", "params", "cuda", "binary", "math", "unsafe", "errors", "fmt",
+var taken = []string{"k", "stream", "cfg", "params", "block", "sync", "cuda", "binary", "math", "unsafe", "errors", "fmt",
 	"nil", "copy", "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64", "byte"}
 
 func argName(c string) string {

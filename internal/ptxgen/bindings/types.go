@@ -40,7 +40,7 @@ var scalars = map[string]goType{
 	"int64":   {8, "int64", "", convert64},
 	"float32": {4, "float32", "", "binary.LittleEndian.PutUint32(params[%[1]d:], math.Float32bits(%[2]s))"},
 	"float64": {8, "float64", "", "binary.LittleEndian.PutUint64(params[%[1]d:], math.Float64bits(%[2]s))"},
-	"bool":    {1, "bool", "", "if %[2]s {\nparams[%[1]d] = 1\n}"},
+	"bool":    {1, "bool", "", "params[%[1]d] = 0\nif %[2]s {\nparams[%[1]d] = 1\n}"},
 }
 
 // cNames are C's names of the scalars, on 64-bit Linux.

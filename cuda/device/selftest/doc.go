@@ -1,0 +1,10 @@
+// Package selftest checks the device headers of cuda/device: that the PTX in
+// this folder has exactly the instructions that they promise, that a GPU
+// computes what it should with them, and that they mean the same on a CPU.
+//
+// On a machine with a CUDA toolkit, the same source must build with nvcc:
+//
+//	nvcc -std=c++17 -arch=sm_90 -I .. -c selftest.cu -o /dev/null
+package selftest
+
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package selftest -o selftest_gen.go -type kernels -I .. selftest.cu
