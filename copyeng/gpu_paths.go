@@ -1,0 +1,185 @@
+package copyeng
+
+import (
+	"github.com/tritier/tritier/cuda"
+)
+
+// memcpy starts one copy a page.
+func (q *gpuQueue) memcpy(b *Batch) error {
+	shift, size, base := shiftOf(b), uint64(b.PageSize), cuda.Ptr(b.Device.addr)
+	one := func(p Pair) error {
+		at := base.Add(uint64(p.Device) << shift)
+		if b.Dir == ToDevice {
+			return q.stream.CopyHtoD(at, b.Host.hostPage(p.Host, shift), size)
+		}
+		return q.stream.CopyDtoH(b.Host.hostPage(p.Host, shift), at, size)
+	}
+	if len(b.Pairs) == 1 {
+		return one(b.Pairs[0])
+	}
+	return q.engine.ctx.Do(func() error {
+		for _, p := range b.Pairs {
+			if err := one(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// batch starts one batched copy on a stream.
+func (q *gpuQueue) batch(s *cuda.Stream, b *Batch, pairs []Pair) error {
+	shift, size := shiftOf(b), uint64(b.PageSize)
+	c := &q.calls
+	c.Reset()
+	for _, p := range pairs {
+		host, device := b.Host.addr+uint64(p.Host)<<shift, b.Device.addr+uint64(p.Device)<<shift
+		if b.Dir == ToDevice {
+			c.Add(device, host, size)
+		} else {
+			c.Add(host, device, size)
+		}
+	}
+	return s.CopyBatch(c)
+}
+
+// spread deals the pages over n streams, of which one is the queue's own.
+func (q *gpuQueue) spread(b *Batch, n int) error {
+	n = min(n, len(b.Pairs))
+	if err := q.branch(n - 1); err != nil {
+		return err
+	}
+	for i := range n - 1 {
+		if err := q.batch(q.sides[i].stream, b, share(b.Pairs, i, n)); err != nil {
+			return err
+		}
+	}
+	if err := q.batch(q.stream, b, share(b.Pairs, n-1, n)); err != nil {
+		return err
+	}
+	return q.join(n - 1)
+}
+
+// hybrid gives percent of the pages to the copy engines and the rest to a
+// kernel. The kernel goes first: starting the batch takes the CPU far longer.
+func (q *gpuQueue) hybrid(b *Batch, percent int) error {
+	k := len(b.Pairs) * percent / 100
+	if k == 0 {
+		return q.kernel(b, b.Pairs)
+	}
+	if err := q.branch(1); err != nil {
+		return err
+	}
+	if err := q.kernel(b, b.Pairs[k:]); err != nil {
+		return err
+	}
+	if err := q.batch(q.sides[0].stream, b, b.Pairs[:k]); err != nil {
+		return err
+	}
+	return q.join(1)
+}
+
+// branch lets n side streams start after what the queue's stream has so far.
+func (q *gpuQueue) branch(n int) error {
+	if n == 0 {
+		return nil
+	}
+	var err error
+	if q.fork == nil {
+		if q.fork, err = q.engine.ctx.NewEvent(false); err != nil {
+			return err
+		}
+	}
+	for len(q.sides) < n {
+		if err := q.addSide(); err != nil {
+			return err
+		}
+	}
+	if err := q.fork.Record(q.stream); err != nil {
+		return err
+	}
+	for _, s := range q.sides[:n] {
+		if err := s.stream.WaitEvent(q.fork); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *gpuQueue) addSide() error {
+	s, err := q.engine.ctx.NewStream()
+	if err != nil {
+		return err
+	}
+	e, err := q.engine.ctx.NewEvent(false)
+	if err != nil {
+		_ = s.Close() // empty; the first error says more
+		return err
+	}
+	q.sides = append(q.sides, sideStream{s, e})
+	return nil
+}
+
+// join lets the queue's stream go on only after the n side streams.
+func (q *gpuQueue) join(n int) error {
+	for _, s := range q.sides[:n] {
+		if err := s.done.Record(s.stream); err != nil {
+			return err
+		}
+		if err := q.stream.WaitEvent(s.done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kernel starts a zero-copy kernel for pages of b.
+func (q *gpuQueue) kernel(b *Batch, pairs []Pair) error {
+	n, shift := uint32(len(pairs)), uint32(shiftOf(b))
+	toDevice := uint32(0)
+	if b.Dir == ToDevice {
+		toDevice = 1
+	}
+	cfg := cuda.LaunchConfig{Grid: cuda.D1(q.blocks(len(pairs), b.PageSize, q.engine.blocks)), Block: cuda.D1(blockThreads)}
+	host, device := cuda.Ptr(b.Host.addr), cuda.Ptr(b.Device.addr)
+	if n <= inlinePairs {
+		copy(q.inline[:], pairs)
+		return q.engine.kernels.CopyInline(q.stream, cfg, host, device, &q.inline, n, shift, toDevice)
+	}
+	list, err := q.lists.put(q.engine.ctx, pairs)
+	if err != nil {
+		return err
+	}
+	if err := q.engine.kernels.CopyList(q.stream, cfg, host, device, list, n, shift, toDevice); err != nil {
+		return err
+	}
+	return q.lists.inUse(q.engine.ctx, q.stream)
+}
+
+// exchangeBlocks balances the two directions on an H200 with pages of 64 KiB:
+// with many more blocks the writes crowd out the read requests.
+const exchangeBlocks = 32
+
+func (q *gpuQueue) exchangeKernel(in, out *Batch) error {
+	sides := [2]side{}
+	for i, b := range []*Batch{in, out} {
+		list, err := q.lists.put(q.engine.ctx, b.Pairs)
+		if err != nil {
+			return err
+		}
+		sides[i] = side{Host: b.Host.addr, Device: b.Device.addr, List: uint64(list), Pages: uint32(len(b.Pairs)), Shift: uint32(shiftOf(b))}
+	}
+	pieces := max(len(in.Pairs)*in.PageSize, len(out.Pairs)*out.PageSize)
+	cfg := cuda.LaunchConfig{Grid: cuda.D1(q.blocks(1, pieces, min(exchangeBlocks, q.engine.blocks))), Block: cuda.D1(blockThreads)}
+	if err := q.engine.kernels.Exchange(q.stream, cfg, &sides[0], &sides[1]); err != nil {
+		return err
+	}
+	return q.lists.inUse(q.engine.ctx, q.stream)
+}
+
+// blocks is the grid for n pages: a warp for each piece, up to limit.
+func (q *gpuQueue) blocks(n, page, limit int) uint32 {
+	pieces := n * max(1, page/pieceBytes)
+	warps := blockThreads / 32
+	return uint32(max(1, min(limit, (pieces+warps-1)/warps)))
+}
