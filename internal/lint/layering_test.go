@@ -42,6 +42,10 @@ var rules = []rule{
 	{"internal/uring", nil, "stands alone"},
 	{"internal/vfio", []string{"internal/vfio"}, "stands alone, with its fake"},
 	{"internal/pci", nil, "stands alone"},
+	{"internal/gpuinfo", nil, "stands alone: it asks NVML and sysfs, not CUDA"},
+	{"internal/pinned", nil, "stands alone: registration is a function that it is given"},
+	{"internal/ptxgen", []string{"internal/ptxgen"}, "runs without a GPU or a driver"},
+	{"internal/doctor", []string{"internal", "cuda"}, "looks at the machine; what it finds is printed elsewhere"},
 	{"", []string{"tier", "placement", "copyeng", "bamio", "libnvm", "cuda", "internal"}, "the root package assembles the memory"},
 }
 
@@ -163,6 +167,17 @@ func TestRules(t *testing.T) {
 		{"", "tier", true},
 		{"", "sim", false},
 		{"newpackage", "tier", false},
+		{"cuda/cudafake", "cuda", true},
+		{"cuda", "internal/gpuinfo", false},
+		{"copyeng", "internal/pinned", true},
+		{"internal/pinned", "cuda", false},
+		{"internal/gpuinfo", "cuda", false},
+		{"internal/ptxgen/bindings", "cuda", false},
+		{"internal/doctor", "cuda", true},
+		{"internal/doctor", "internal/gpuinfo", true},
+		{"internal/doctor", "copyeng", false},
+		{"internal/units", "cuda", false},
+		{"internal/qemu", "cuda", false},
 	} {
 		if got := violation(c.from, c.to); (got == "") != c.ok {
 			t.Errorf("%q -> %q: allowed %v, want %v (%s)", c.from, c.to, got == "", c.ok, got)
