@@ -57,6 +57,5 @@ func (l *library) Call(s Symbol, args []uintptr) Result {
 	if l.entry[s] == 0 {
 		return NotSupported
 	}
-	r, _, _ := purego.SyscallN(l.entry[s], args...)
-	return Result(uint32(r))
+	return Result(uint32(callC(l.entry[s], args)))
 }

@@ -34,14 +34,14 @@ func wait(ctx context.Context, p polled) error {
 	if done || err != nil {
 		return err
 	}
-	for nap := firstNap; ; nap = min(2*nap, longNap) {
+	for d := firstNap; ; d = min(2*d, longNap) {
 		if done, err := p.poll(f); done || err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			return deadline(ctx, p, start)
 		}
-		time.Sleep(nap)
+		nap(d)
 	}
 }
 

@@ -1,0 +1,437 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestStickyErrorIsKept(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	other := must(c.device.Retain())(t)
+	stream := must(c.NewStream())(t)
+	event := must(other.NewEvent(true))(t)
+	memory := must(c.Alloc(100))(t)
+	if err := c.Err(); err != nil {
+		t.Fatalf("before anything failed: %v", err)
+	}
+	s.fail(SymMemAlloc, OutOfMemory)
+	if _, err := c.Alloc(1); !errors.Is(err, ErrOutOfMemory) || errors.Is(err, ErrSticky) || c.Err() != nil {
+		t.Fatalf("out of memory is not the end of a context: %v, %v", err, c.Err())
+	}
+	s.fail(SymStreamQuery, IllegalAddress)
+	if _, err := stream.Query(); !errors.Is(err, ErrSticky) || !errors.Is(err, IllegalAddress) {
+		t.Fatalf("the query: %v", err)
+	}
+	first := c.Err()
+	var e *Error
+	if !errors.As(first, &e) || e.Call != "cuStreamQuery" || e.Result != IllegalAddress {
+		t.Fatalf("Err is %v", first)
+	}
+	s.fail(SymEventQuery, LaunchFailed) // a later, other one does not replace it
+	calls := s.count(SymCtxSetCurrent)
+	for name, call := range map[string]func() error{
+		"cuMemAlloc_v2":         func() error { _, err := c.Alloc(1); return err },
+		"cuStreamQuery":         func() error { return stream.Wait(context.Background()) },
+		"cuEventRecord":         func() error { return event.Record(stream) },
+		"cuEventQuery":          func() error { return event.Wait(context.Background()) },
+		"cuMemcpyHtoDAsync_v2":  func() error { return stream.CopyToDevice(1, nil) },
+		"cuMemcpyBatchAsync_v2": func() error { return stream.CopyBatch(&CopyBatch{}) },
+		"cuMemsetD8Async":       func() error { return stream.Memset8(1, 1, 0) },
+		"cuCtxSynchronize":      func() error { return other.Synchronize(context.Background()) },
+		"cuCtxSetCurrent":       func() error { return c.Do(func() error { return nil }) },
+	} {
+		err := call()
+		var e *Error
+		if !errors.As(err, &e) || e.Call != name || !errors.Is(err, first) || !errors.Is(err, ErrSticky) ||
+			!strings.Contains(err.Error(), "cuStreamQuery") {
+			t.Errorf("%s on a lost context: %v", name, err)
+		}
+	}
+	if s.count(SymCtxSetCurrent) != calls {
+		t.Error("the driver was called on a lost context")
+	}
+	if other.Err() != first {
+		t.Error("another share of the primary context does not know that it is lost")
+	}
+	s.fail(SymMemFree, IllegalAddress)
+	if err := memory.Free(); !errors.Is(err, ErrSticky) || s.count(SymMemFree) != 1 {
+		t.Errorf("Free on a lost context: %v", err)
+	}
+	if err := memory.Free(); err != nil {
+		t.Errorf("the second Free: %v", err)
+	}
+}
+
+func TestStickyErrorEndsWithThePrimaryContext(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	s.fail(SymMemAlloc, LaunchFailed)
+	if _, err := c.Alloc(1); !errors.Is(err, ErrSticky) {
+		t.Fatal(err)
+	}
+	if again := must(c.device.Retain())(t); again.Err() == nil || again.Close() != nil {
+		t.Error("a share of a lost context is not lost")
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.answer(SymMemAlloc, nil)
+	fresh := must(c.device.Retain())(t)
+	if fresh.Err() != nil {
+		t.Errorf("a new primary context is lost: %v", fresh.Err())
+	}
+	must(fresh.Alloc(1))(t)
+}
+
+func TestFirstStickyErrorWins(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	stream, memory := must(c.NewStream())(t), must(c.Alloc(1))(t)
+	s.answer(SymStreamQuery, func([]uintptr) Result {
+		// While this call is in the driver, another one is faster.
+		s.fail(SymMemFree, ECCUncorrectable)
+		if err := memory.Free(); !errors.Is(err, ECCUncorrectable) {
+			t.Error(err)
+		}
+		return IllegalAddress
+	})
+	_, err := stream.Query()
+	if !errors.Is(err, IllegalAddress) || !errors.Is(err, c.Err()) || !errors.Is(c.Err(), ECCUncorrectable) {
+		t.Errorf("the error %v does not hold the first, %v", err, c.Err())
+	}
+}
+
+func TestClosedObjects(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	stream, live := must(c.NewStream())(t), must(c.NewStream())(t)
+	event := must(c.NewEvent(true))(t)
+	memory := must(c.Alloc(4096))(t)
+	module := must(c.LoadModule([]byte("ptx")))(t)
+	kernel := must(module.Function("f"))(t)
+	wrapped := c.WrapStream(0x99)
+	for _, o := range []interface{ Close() error }{stream, event, memory, module, wrapped} {
+		for range 2 {
+			if err := o.Close(); err != nil {
+				t.Errorf("Close of %T: %v", o, err)
+			}
+		}
+	}
+	for name, err := range map[string]error{
+		"Query":      second(stream.Query()),
+		"Wait":       stream.Wait(context.Background()),
+		"WaitEvent":  stream.WaitEvent(event),
+		"WaitEvent2": live.WaitEvent(event),
+		"Copy":       stream.CopyToDevice(1, []byte{1}),
+		"CopyBatch":  stream.CopyBatch(&CopyBatch{Dst: []uint64{1}, Src: []uint64{2}, Size: []uint64{3}}),
+		"CopyPeer":   stream.CopyPeer(1, c, 1, c, 1),
+		"Memset":     stream.Memset32(1, 1, 1),
+		"Wrapped":    wrapped.Memset8(1, 1, 1),
+		"Record":     event.Record(live),
+		"Elapsed":    second(event.ElapsedSince(event)),
+		"DMABuf":     second(memory.DMABuf()),
+		"LaunchArgs": kernel.LaunchArgs(live, LaunchConfig{}, memory),
+		"Launch":     kernel.Launch(live, LaunchConfig{}, nil),
+		"Attribute":  second(kernel.Attribute(0)),
+		"Function":   second(module.Function("f")),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := s.count(SymStreamDestroy) + s.count(SymEventDestroy) + s.count(SymMemFree) + s.count(SymModuleUnload); n != 4 {
+		t.Errorf("%d handles were destroyed, not 4", n)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestContextCloseClosesWhatIsOpen(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	stream := must(c.NewStream())(t)
+	must(c.NewEvent(true))(t)
+	memory := must(c.Alloc(1))(t)
+	host := must(c.AllocHost(10, Portable))(t)
+	must(c.RegisterHost(make([]byte, 10), 0))(t)
+	must(c.LoadModule([]byte("ptx")))(t)
+	wrapped := c.WrapStream(1)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := s.leaks(); len(left) != 0 {
+		t.Errorf("still open: %v", left)
+	}
+	for name, err := range map[string]error{
+		"Alloc":       second(c.Alloc(1)),
+		"NewStream":   second(c.NewStream()),
+		"RegisterH":   second(c.RegisterHost([]byte{1}, 0)),
+		"Do":          c.Do(func() error { t.Error("Do ran on a closed context"); return nil }),
+		"Synchronize": c.Synchronize(context.Background()),
+		"EnablePeer":  c.EnablePeer(c),
+		"Query":       second(stream.Query()),
+		"Wrapped":     second(wrapped.Query()),
+		"WrapAgain":   second(c.WrapStream(0).Query()),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, o := range []interface{ Close() error }{stream, memory, host, c} {
+		if err := o.Close(); err != nil {
+			t.Errorf("Close of %T after the context's: %v", o, err)
+		}
+	}
+	if s.count(SymPrimaryCtxRelease) != 1 {
+		t.Error("the primary context was not released once")
+	}
+}
+
+func TestContextCloseReportsEveryError(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	must(c.NewStream())(t)
+	must(c.Alloc(1))(t)
+	s.fail(SymStreamDestroy, InvalidHandle)
+	s.fail(SymMemFree, InvalidValue)
+	s.fail(SymPrimaryCtxRelease, InvalidContext)
+	err := c.Close()
+	for _, want := range []Result{InvalidHandle, InvalidValue, InvalidContext} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is lost: %v", want, err)
+		}
+	}
+}
+
+// TestConcurrentUseAndClose has the script check that no destroyed handle and
+// no wrong context reaches the driver.
+func TestConcurrentUseAndClose(t *testing.T) {
+	s := newScript(t)
+	d := s.driver()
+	devices := must(d.Devices())(t)
+	for round := range 20 {
+		var all sync.WaitGroup
+		for _, v := range devices {
+			c := must(v.Retain())(t)
+			stream, event := must(c.NewStream())(t), must(c.NewEvent(true))(t)
+			module, memory := must(c.LoadModule([]byte("ptx")))(t), must(c.Alloc(100))(t)
+			kernel := must(module.Function("f"))(t)
+			closers := []interface{ Close() error }{stream, event, module, memory, c}
+			uses := []func() error{
+				func() error { return second(stream.Query()) },
+				func() error { return event.Record(stream) },
+				func() error { return stream.WaitEvent(event) },
+				func() error { return kernel.LaunchArgs(stream, LaunchConfig{}, memory) },
+				func() error { return stream.CopyDevice(memory.Ptr(), memory.Ptr(), 10) },
+				func() error { return c.Do(func() error { return second(event.ElapsedSince(event)) }) },
+				func() error { return second(c.Alloc(1)) },
+				func() error { return c.Synchronize(context.Background()) },
+			}
+			for g := range 4 {
+				rng := rand.New(rand.NewPCG(uint64(round), uint64(g)))
+				all.Go(func() {
+					for range 50 {
+						if err := uses[rng.IntN(len(uses))](); err != nil && !errors.Is(err, ErrClosed) {
+							t.Errorf("round %d: %v", round, err)
+							return
+						}
+					}
+				})
+			}
+			rng := rand.New(rand.NewPCG(uint64(round), 99))
+			all.Go(func() {
+				for _, o := range closers {
+					time.Sleep(time.Duration(rng.IntN(100)) * time.Microsecond)
+					if err := o.Close(); err != nil {
+						t.Errorf("round %d: Close of %T: %v", round, o, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if left := s.leaks(); len(left) != 0 {
+			t.Fatalf("round %d: still open: %v", round, left)
+		}
+	}
+}
+
+func TestDoSetsTheContextOnce(t *testing.T) {
+	s := newScript(t)
+	d := s.driver()
+	a := must(must(d.Device("0"))(t).Retain())(t)
+	b := must(must(d.Device("1"))(t).Retain())(t)
+	sa, sb := must(a.NewStream())(t), must(b.NewStream())(t)
+	query := func(s *Stream, n int) {
+		for range n {
+			if done, err := s.Query(); !done || err != nil {
+				t.Errorf("query: %v, %v", done, err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		f    func() error
+		sets int
+	}{
+		{"outside", func() error { query(sa, 5); return nil }, 5},
+		{"inside", func() error { return a.Do(func() error { query(sa, 5); return nil }) }, 1},
+		{"nested", func() error {
+			return a.Do(func() error { return a.Do(func() error { query(sa, 5); return nil }) })
+		}, 1},
+		{"another context's call inside", func() error {
+			return a.Do(func() error { query(sa, 2); query(sb, 2); query(sa, 2); return nil })
+		}, 3},
+		{"another context's Do inside", func() error {
+			return a.Do(func() error {
+				err := b.Do(func() error { query(sb, 2); return nil })
+				query(sa, 2)
+				return err
+			})
+		}, 3},
+		{"another goroutine during it", func() error {
+			return a.Do(func() error {
+				done := make(chan bool)
+				go func() { query(sa, 5); close(done) }()
+				<-done
+				return nil
+			})
+		}, 6},
+	} {
+		before := s.count(SymCtxSetCurrent)
+		if err := c.f(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if n := s.count(SymCtxSetCurrent) - before; n != c.sets && goroutine() != 0 {
+			t.Errorf("%s: the context was set %d times, not %d", c.name, n, c.sets)
+		}
+	}
+	want := errors.New("f's own")
+	if err := a.Do(func() error { return want }); err != want {
+		t.Errorf("Do gives %v", err)
+	}
+	if n := d.pins.active.Load(); n != 0 || len(d.pins.table) != 0 {
+		t.Errorf("%d goroutines are still pinned", n)
+	}
+}
+
+// TestDoEndsWithItsGoroutine: a panic or Goexit in f must not leave an
+// entry that a later goroutine would be taken for.
+func TestDoEndsWithItsGoroutine(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		_ = c.Do(func() error { runtime.Goexit(); return nil })
+	}()
+	<-done
+	if n := c.driver.pins.active.Load(); n != 0 {
+		t.Errorf("%d goroutines are still pinned", n)
+	}
+	s.fail(SymCtxSetCurrent, InvalidContext)
+	if err := c.Do(func() error { t.Error("f ran"); return nil }); !errors.Is(err, InvalidContext) {
+		t.Errorf("Do: %v", err)
+	}
+	if n := c.driver.pins.active.Load(); n != 0 {
+		t.Errorf("%d goroutines are pinned after an error", n)
+	}
+}
+
+func TestGoroutinesDiffer(t *testing.T) {
+	const n = 100
+	ids := make(chan uintptr)
+	hold := make(chan bool)
+	for range n {
+		go func() { ids <- goroutine(); <-hold }()
+	}
+	seen := map[uintptr]bool{goroutine(): true}
+	for range n {
+		seen[<-ids] = true
+	}
+	close(hold)
+	if runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" {
+		if len(seen) != n+1 || seen[0] {
+			t.Errorf("%d live goroutines have %d names", n+1, len(seen))
+		}
+		before := goroutine()
+		growStack(1000)
+		if goroutine() != before {
+			t.Error("a goroutine's name changes")
+		}
+	}
+}
+
+func TestSynchronize(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	if err := c.Synchronize(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan bool)
+	s.answer(SymCtxSynchronize, func([]uintptr) Result { <-release; return LaunchFailed })
+	cause := errors.New("shutting down")
+	for range 3 {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
+		err := c.Synchronize(ctx)
+		var e *DeadlineError
+		if !errors.As(err, &e) || e.Err != cause || e.Elapsed < 4*time.Millisecond || !strings.Contains(e.Wait, "GPU 0") {
+			t.Errorf("Synchronize: %v", err)
+		}
+	}
+	if n := s.count(SymCtxSynchronize); n != 2 {
+		t.Errorf("%d waits were started, one of them to stay: not 2", n)
+	}
+	close(release)
+	for c.Err() == nil { // the wait that stayed behind still reports what it found
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPeers(t *testing.T) {
+	s := newScript(t)
+	d := s.driver()
+	a := must(must(d.Device("0"))(t).Retain())(t)
+	b := must(must(d.Device("1"))(t).Retain())(t)
+	var got []uintptr
+	s.answer(SymCtxEnablePeerAccess, func(args []uintptr) Result { got = append([]uintptr(nil), args...); return Success })
+	if err := a.EnablePeer(b); err != nil || len(got) != 2 || got[0] != b.handle || got[1] != 0 {
+		t.Errorf("EnablePeer: %v, arguments %x", err, got)
+	}
+	s.fail(SymCtxEnablePeerAccess, PeerAccessAlreadyEnabled)
+	if err := a.EnablePeer(b); err != nil {
+		t.Errorf("enabled already: %v", err)
+	}
+	s.fail(SymCtxEnablePeerAccess, NotSupported)
+	if err := a.EnablePeer(b); !errors.Is(err, ErrNotSupported) || !strings.Contains(err.Error(), "GPU 1") {
+		t.Errorf("not supported: %v", err)
+	}
+	if err := a.EnablePeer(a); !errors.Is(err, InvalidValue) {
+		t.Errorf("with itself: %v", err)
+	}
+	stream := must(a.NewStream())(t)
+	s.answer(SymMemcpyPeerAsync, func(args []uintptr) Result { got = append([]uintptr(nil), args...); return Success })
+	if err := stream.CopyPeer(1, a, 2, b, 3); err != nil || len(got) != 6 ||
+		got[0] != 1 || got[1] != a.handle || got[2] != 2 || got[3] != b.handle || got[4] != 3 || got[5] != stream.handle {
+		t.Errorf("CopyPeer: %v, arguments %x", err, got)
+	}
+	_ = b.Close()
+	if err := a.EnablePeer(b); !errors.Is(err, ErrClosed) {
+		t.Errorf("with a closed context: %v", err)
+	}
+	if err := stream.CopyPeer(1, a, 2, b, 3); !errors.Is(err, ErrClosed) {
+		t.Errorf("CopyPeer with a closed context: %v", err)
+	}
+}
