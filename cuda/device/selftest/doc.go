@@ -8,3 +8,4 @@
 package selftest
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package selftest -o selftest_gen.go -type kernels -I .. selftest.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package selftest -o variants_gen.go -type variants -arch sm_70,sm_80,sm_90 -I .. variants.cu magic.cu

@@ -219,6 +219,36 @@ func TestConversationWithTheCPU(t *testing.T) {
 	}
 }
 
+func TestVariantsOnGPU(t *testing.T) {
+	g := openGPU(t)
+	k, err := loadVariants(g.ctx)
+	g.ok(err)
+	g.closeLater(k.Close)
+	major, minor := g.ctx.Device().ComputeCapability()
+	want := uint32(700)
+	for _, c := range []int{80, 90} {
+		if 10*major+minor >= c {
+			want = uint32(10 * c)
+		}
+	}
+	out, p := g.host32(2)
+	g.ok(k.CompiledFor(g.stream, grid(1, 1), p))
+	g.ok(k.WriteMagic(g.stream, grid(1, 1), p.Add(4)))
+	g.done()
+	if out[0] != want || out[1] != variantMagic {
+		t.Errorf("compiled for %d with magic %#x, want %d and %#x", out[0], out[1], want, variantMagic)
+	}
+}
+
+func TestLaunchDoesNotAllocate(t *testing.T) {
+	g := openGPU(t)
+	_, p := g.host32(4)
+	if n := testing.AllocsPerRun(200, func() { g.ok(g.Geometry(g.stream, grid(1, 1), p)) }); n != 0 {
+		t.Errorf("a launch allocates %v times", n)
+	}
+	g.done()
+}
+
 func TestPlacementOnGPU(t *testing.T) {
 	g := openGPU(t)
 	const blocks = 256

@@ -125,13 +125,15 @@ func (in inputs) covers(deps string) error {
 	return nil
 }
 
-// checkPortable refuses PTX that names this machine's folders.
+// checkPortable refuses PTX that names this machine's folders, in a comment or
+// as a string, which PTX writes byte by byte.
 func checkPortable(ptx, dir string) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	if len(abs) > 1 && strings.Contains(ptx, abs) {
+	bytes := strings.Trim(strings.ReplaceAll(fmt.Sprint([]byte(abs)), " ", ", "), "[]")
+	if len(abs) > 1 && (strings.Contains(ptx, abs) || strings.Contains(ptx, bytes)) {
 		return fmt.Errorf("the PTX contains this folder's path, %s: it would differ on another machine", abs)
 	}
 	return nil
