@@ -57,17 +57,18 @@
 #define TRITIER_FENCE(ORDER, GCC, SCOPE) \
     TRITIER_DEVICE void fence_##ORDER##_##SCOPE() { asm volatile("fence." #ORDER "." #SCOPE ";" ::: "memory"); }
 
-// PTX types exchanges and bit operations b32/b64, arithmetic u32/u64.
-#define TRITIER_ATOMIC(OP, TYPE, GCC_OP, ORDER, GCC, SCOPE)                                                  \
+// PTX types exchanges and bit operations b32/b64, arithmetic u32/u64. The names
+// are passed whole, and PTX's as strings: or and and are tokens of C++.
+#define TRITIER_ATOMIC(NAME, OP, GCC_OP, ORDER, GCC, SCOPE)                                                  \
     template <class T>                                                                                       \
-    TRITIER_DEVICE T atomic_##OP##_##ORDER##_##SCOPE(volatile T* p, typename detail::same<T>::type v) {      \
+    TRITIER_DEVICE T NAME##_##ORDER##_##SCOPE(volatile T* p, typename detail::same<T>::type v) {             \
         TRITIER_WORD(T);                                                                                     \
         T old;                                                                                               \
         if constexpr (sizeof(T) == 4) {                                                                      \
-            asm volatile("atom." #ORDER "." #SCOPE "." #OP "." #TYPE "32 %0, [%1], %2;"                      \
+            asm volatile("atom." #ORDER "." #SCOPE "." OP "32 %0, [%1], %2;"                                  \
                          : "=r"(old) : "l"(p), "r"(v) : "memory");                                           \
         } else {                                                                                             \
-            asm volatile("atom." #ORDER "." #SCOPE "." #OP "." #TYPE "64 %0, [%1], %2;"                      \
+            asm volatile("atom." #ORDER "." #SCOPE "." OP "64 %0, [%1], %2;"                                  \
                          : "=l"(old) : "l"(p), "l"(v) : "memory");                                           \
         }                                                                                                    \
         return old;                                                                                          \
@@ -134,9 +135,9 @@ inline T fetch_max(volatile T* p, T v, int order) {
 #define TRITIER_FENCE(ORDER, GCC, SCOPE) \
     inline void fence_##ORDER##_##SCOPE() { __atomic_thread_fence(__ATOMIC_##GCC); }
 
-#define TRITIER_ATOMIC(OP, TYPE, GCC_OP, ORDER, GCC, SCOPE)                                              \
+#define TRITIER_ATOMIC(NAME, OP, GCC_OP, ORDER, GCC, SCOPE)                                              \
     template <class T>                                                                                   \
-    inline T atomic_##OP##_##ORDER##_##SCOPE(volatile T* p, typename detail::same<T>::type v) {          \
+    inline T NAME##_##ORDER##_##SCOPE(volatile T* p, typename detail::same<T>::type v) {                 \
         TRITIER_WORD(T);                                                                                 \
         return GCC_OP(p, v, __ATOMIC_##GCC);                                                             \
     }
@@ -167,12 +168,12 @@ TRITIER_SCOPES(TRITIER_STORE, relaxed, RELAXED)
 TRITIER_SCOPES(TRITIER_STORE, release, RELEASE)
 TRITIER_SCOPES(TRITIER_FENCE, acq_rel, ACQ_REL)
 TRITIER_SCOPES(TRITIER_FENCE, sc, SEQ_CST)
-TRITIER_ORDERS(add, u, __atomic_fetch_add)
-TRITIER_ORDERS(exch, b, __atomic_exchange_n)
-TRITIER_ORDERS(or, b, __atomic_fetch_or)
-TRITIER_ORDERS(and, b, __atomic_fetch_and)
-TRITIER_ORDERS(min, u, detail::fetch_min)
-TRITIER_ORDERS(max, u, detail::fetch_max)
+TRITIER_ORDERS(atomic_add, "add.u", __atomic_fetch_add)
+TRITIER_ORDERS(atomic_exch, "exch.b", __atomic_exchange_n)
+TRITIER_ORDERS(atomic_or, "or.b", __atomic_fetch_or)
+TRITIER_ORDERS(atomic_and, "and.b", __atomic_fetch_and)
+TRITIER_ORDERS(atomic_min, "min.u", detail::fetch_min)
+TRITIER_ORDERS(atomic_max, "max.u", detail::fetch_max)
 TRITIER_SCOPES(TRITIER_CAS, relaxed, RELAXED, RELAXED)
 TRITIER_SCOPES(TRITIER_CAS, acquire, ACQUIRE, ACQUIRE)
 TRITIER_SCOPES(TRITIER_CAS, release, RELEASE, RELAXED)

@@ -2,9 +2,9 @@
 // this folder has exactly the instructions that they promise, that a GPU
 // computes what it should with them, and that they mean the same on a CPU.
 //
-// On a machine with a CUDA toolkit, the same source must build with nvcc:
+// On a machine with a CUDA toolkit, the same sources must build with nvcc:
 //
-//	nvcc -std=c++17 -arch=sm_90 -I .. -c selftest.cu -o /dev/null
+//	for f in *.cu; do nvcc -std=c++17 -arch=sm_90 -I .. -c "$f" -o /dev/null || exit; done
 package selftest
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package selftest -o selftest_gen.go -type kernels -I .. selftest.cu

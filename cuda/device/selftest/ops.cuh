@@ -24,7 +24,7 @@ constexpr T small = static_cast<T>(0x0102030405060708u);
 
 #define SELFTEST_ATOMIC(OP, BEFORE, OPERAND, ORDER, SCOPE)                        \
     *cell = BEFORE;                                                               \
-    *out++ = tritier::atomic_##OP##_##ORDER##_##SCOPE(cell, OPERAND);             \
+    *out++ = tritier::OP##_##ORDER##_##SCOPE(cell, OPERAND);                     \
     *out++ = *cell;
 
 // Once with the word that is expected, once with another.
@@ -58,12 +58,12 @@ TRITIER_DEVICE uint64_t* ordered_ops(T* cell, uint64_t* out) {
     SELFTEST_STORE(relaxed, sys)
     SELFTEST_STORE(release, gpu)
     SELFTEST_STORE(release, sys)
-    SELFTEST_ORDERS(add, big<T>, big<T>)
-    SELFTEST_ORDERS(exch, big<T>, small<T>)
-    SELFTEST_ORDERS(or, big<T>, small<T>)
-    SELFTEST_ORDERS(and, big<T>, small<T>)
-    SELFTEST_ORDERS(min, big<T>, small<T>)
-    SELFTEST_ORDERS(max, small<T>, big<T>)
+    SELFTEST_ORDERS(atomic_add, big<T>, big<T>)
+    SELFTEST_ORDERS(atomic_exch, big<T>, small<T>)
+    SELFTEST_ORDERS(atomic_or, big<T>, small<T>)
+    SELFTEST_ORDERS(atomic_and, big<T>, small<T>)
+    SELFTEST_ORDERS(atomic_min, big<T>, small<T>)
+    SELFTEST_ORDERS(atomic_max, small<T>, big<T>)
     SELFTEST_CAS(relaxed, gpu)
     SELFTEST_CAS(relaxed, sys)
     SELFTEST_CAS(acquire, gpu)

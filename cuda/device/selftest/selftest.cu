@@ -97,12 +97,24 @@ extern "C" __global__ void geometry(uint32_t* out) {
     out[3] = blockDim.x | blockDim.y << 8 | blockDim.z << 16;
 }
 
+// bits_of gives a value's bytes; nvcc before C++20 has no other way that clang
+// has too.
+template <class To, class From>
+__device__ __forceinline__ To bits_of(From v) {
+    union {
+        From from;
+        To to;
+    } u;
+    u.from = v;
+    return u.to;
+}
+
 // Each parameter as it arrived, bit for bit.
 extern "C" __global__ void parameters(uint64_t* out, uint8_t a, int8_t b, uint16_t c, int16_t d, bool e, uint32_t f,
                                       int32_t g, uint8_t pad, uint64_t h, int64_t i, float j, double k, size_t l,
                                       Flag m, const Mail mail, bool last) {
     const uint64_t got[] = {a, uint64_t(b), c, uint64_t(d), e, f, uint64_t(g), pad, h, uint64_t(i),
-                            __builtin_bit_cast(uint32_t, j), __builtin_bit_cast(uint64_t, k), l, m, mail.kind, mail.tag, last};
+                            bits_of<uint32_t>(j), bits_of<uint64_t>(k), l, m, mail.kind, mail.tag, last};
     for (int n = 0; n < 17; n++) *out++ = got[n];
     for (int n = 0; n < 6; n++) *out++ = mail.words[n];
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c689bd1deedbf62e55a629411ab9b621e974283050968a9f1012a54e7d3ab2e3
+// sha256:c47c70d96756c6741bcf604e2c882cc4b6174381cb706f818f9dbab6233ba201
 //
 //go:embed selftest.ptx
 var kernelsSelftestSm70 []byte

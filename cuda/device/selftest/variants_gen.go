@@ -13,32 +13,32 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bdd01178b6eb8176c33cdc06ce9e1345eda4540f112a9661597cce9442168a40
+// sha256:960b64df883879e7910d1ff7134e4718ea47e37b4964d4dd8845d22461b77f1a
 //
 //go:embed variants.sm_90.ptx
 var variantsVariantsSm90 []byte
 
-// sha256:f78b58f7cd8a2fb24e48d0e82e567b7aad2224ddfe637d1382e5438ffdd7b548
+// sha256:7d31ab1872388f89a9ea34ae6a4f02be6c6370dd92ac063f69ef3cb0455dd495
 //
 //go:embed magic.sm_90.ptx
 var variantsMagicSm90 []byte
 
-// sha256:e74bbc39862f5e5a1075e2f12e7dd2cef9476e6831073d272df42ccf56cbba99
+// sha256:1ab3a70f2ba08da146bce69944549705bd37bd71713c618376bbc75e5f321811
 //
 //go:embed variants.sm_80.ptx
 var variantsVariantsSm80 []byte
 
-// sha256:a5de9e854d8f7ef45ca7e8fc77e251c81c31adf2ee2d25c32e957d9640cf901d
+// sha256:c25933563a0e43f4ef9490a531ce93f88a66bda01c78a322142bff1ef3f0b9ed
 //
 //go:embed magic.sm_80.ptx
 var variantsMagicSm80 []byte
 
-// sha256:1d180061a3c4a0550a16836483e0bbb230236530a0e639b56b28ef344b6179c3
+// sha256:cc9ed52b256414486622c083724973a7ba71e25b3ad89c84bf24dd5a58855347
 //
 //go:embed variants.sm_70.ptx
 var variantsVariantsSm70 []byte
 
-// sha256:ead8bf216d937612bc864e6f7d81bfbabec4a16db006b4657126e5a08be5e335
+// sha256:889370ce5b3cc1b12a974467942a7f1484916dcbfe31ab6188ad6a7ded41647d
 //
 //go:embed magic.sm_70.ptx
 var variantsMagicSm70 []byte

@@ -132,8 +132,8 @@ func checkPortable(ptx, dir string) error {
 	if err != nil {
 		return err
 	}
-	bytes := strings.Trim(strings.ReplaceAll(fmt.Sprint([]byte(abs)), " ", ", "), "[]")
-	if len(abs) > 1 && (strings.Contains(ptx, abs) || strings.Contains(ptx, bytes)) {
+	coded := strings.Trim(strings.ReplaceAll(fmt.Sprint([]byte(abs)), " ", ", "), "[]")
+	if len(abs) > 1 && (strings.Contains(ptx, abs) || strings.Contains(ptx, coded)) {
 		return fmt.Errorf("the PTX contains this folder's path, %s: it would differ on another machine", abs)
 	}
 	return nil
