@@ -78,11 +78,18 @@ TRITIER_DEVICE uint64_t* ordered_ops(T* cell, uint64_t* out) {
 // other_ops runs what has no word to show, and the 16-byte accesses on v[0] and
 // v[1]; it returns the end of the results.
 TRITIER_DEVICE uint64_t* other_ops(uint4* v, uint64_t* out) {
+    // A compiler that sees no barrier would keep the last of these stores alone.
+    v[0].x = 1;
     tritier::fence_acq_rel_gpu();
+    v[0].x = 2;
     tritier::fence_acq_rel_sys();
+    v[0].x = 3;
     tritier::fence_sc_gpu();
+    v[0].x = 4;
     tritier::fence_sc_sys();
+    v[0].x = 5;
     tritier::fence_gpu();
+    v[0].x = 6;
     tritier::fence_sys();
     v[0] = make_uint4(1, 2, 3, 4);
     uint4 got = tritier::load_volatile_v4(&v[0]);

@@ -87,6 +87,22 @@ var otherOps = []string{
 type instruction struct {
 	name     string   // a move from a special register includes its name
 	operands []uint64 // of the registers that hold constants
+	// The compiler's own accesses to global memory, of the type that the
+	// instruction has: stores since the one before, loads until the next.
+	stores, loads int
+}
+
+// typeForm is the type at the end of an instruction's name.
+var typeForm = regexp.MustCompile(`\.[bu](32|64)$`)
+
+// plain says whether the line is the compiler's access of the instruction's
+// type; a fence has none and takes them all.
+func (in *instruction) plain(line, access string) bool {
+	if !strings.HasPrefix(line, access) {
+		return false
+	}
+	bits := typeForm.FindStringSubmatch(in.name)
+	return bits == nil || strings.HasSuffix(strings.Fields(line)[0], bits[1])
 }
 
 // constantForm is how the compiler loads a constant into a register.
@@ -103,6 +119,7 @@ func inline(t *testing.T, kernel string) []instruction {
 	text, _, _ = strings.Cut(text, "\n}")
 	var list []instruction
 	constants := map[string]uint64{}
+	var since []string // the compiler's lines since the last instruction
 	within := false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -112,7 +129,14 @@ func inline(t *testing.T, kernel string) []instruction {
 		case line == "// end inline asm":
 			within = false
 		case within:
-			list = append(list, parseInstruction(line, constants))
+			in := parseInstruction(line, constants)
+			for _, l := range since {
+				if in.plain(l, "st.global") {
+					in.stores++
+				}
+			}
+			since = nil
+			list = append(list, in)
 		case m != nil:
 			v, err := strconv.ParseInt(m[3], 10, 64)
 			if err != nil {
@@ -121,6 +145,11 @@ func inline(t *testing.T, kernel string) []instruction {
 			constants[m[2]] = uint64(v)
 			if m[1] == "32" {
 				constants[m[2]] &= 1<<32 - 1
+			}
+		default:
+			since = append(since, line)
+			if n := len(list); n > 0 && list[n-1].plain(line, "ld.global") {
+				list[n-1].loads++
 			}
 		}
 	}
@@ -139,6 +168,26 @@ func parseInstruction(line string, constants map[string]uint64) instruction {
 		}
 	}
 	return in
+}
+
+// The compiler moves no plain access of the same word across an operation, and
+// takes no value for known that the operation may have changed: ops.cuh stores
+// the word before each operation and loads it after each that changes it.
+func TestPTXKeepsPlainAccessesInPlace(t *testing.T) {
+	for i, in := range inline(t, "memory_ops") {
+		family, _, _ := strings.Cut(in.name, ".")
+		wantStores := map[string]int{"ld": 1, "fence": 1}[family]
+		second := strings.Contains(in.name, ".cas.") && in.operands[0] == in.operands[1] // goes on with the word of the first
+		if family == "atom" && strings.HasSuffix(in.name, "32") && !second {
+			wantStores = 1 // only of the word: results are stored as 64 bits
+		}
+		if in.stores < wantStores {
+			t.Errorf("instruction %d, %s: %d stores before it, want %d", i, in.name, in.stores, wantStores)
+		}
+		if (family == "atom" || family == "st") && in.loads < 1 {
+			t.Errorf("instruction %d, %s: no load after it", i, in.name)
+		}
+	}
 }
 
 // names are the instructions alone.

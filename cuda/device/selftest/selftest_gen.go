@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c47c70d96756c6741bcf604e2c882cc4b6174381cb706f818f9dbab6233ba201
+// sha256:3ff5facbcbc20faa619af8adcaaafc946116f0b49e68748138616808aab23509
 //
 //go:embed selftest.ptx
 var kernelsSelftestSm70 []byte
