@@ -37,11 +37,12 @@ type ledger struct {
 	released uint64
 	blanked  uint64
 	touched  uint64
+	pieces   map[uint64]uint64 // populated, by address
 	bound    []string
 	pinned   [][]int
 }
 
-func newLedger() *ledger { return &ledger{kernel: machineKernel()} }
+func newLedger() *ledger { return &ledger{kernel: machineKernel(), pieces: make(map[uint64]uint64)} }
 
 func (l *ledger) count(n *uint64, by int) {
 	l.mu.Lock()
@@ -82,10 +83,28 @@ func (l *ledger) populate(mem []byte) error {
 			return err
 		}
 	}
-	if l.hollow {
-		return nil
+	if !l.hollow {
+		if err := l.kernel.populate(mem); err != nil {
+			return err
+		}
 	}
-	return l.kernel.populate(mem)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pieces[address(mem)] = uint64(len(mem))
+	return nil
+}
+
+// populatedIn adds up how much of mem has been populated.
+func (l *ledger) populatedIn(mem []byte) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from, to := address(mem), address(mem)+uint64(len(mem))
+	for addr, size := range l.pieces {
+		if a, b := max(from, addr), min(to, addr+size); a < b {
+			n += int(b - a)
+		}
+	}
+	return n
 }
 
 func (l *ledger) bind(mem []byte, policy Policy, node int) error {

@@ -52,7 +52,12 @@ func (linux) pin(cpus []int) (func() error, error) {
 		return nil, os.NewSyscallError("sched_setaffinity", err)
 	}
 	return func() error {
-		return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinityDynamic(0, before))
+		err := unix.SchedSetaffinityDynamic(0, before)
+		if err != nil { // a control group has taken all of those away meanwhile: all that it leaves, then
+			before.Fill()
+			err = unix.SchedSetaffinityDynamic(0, before)
+		}
+		return os.NewSyscallError("sched_setaffinity", err)
 	}, nil
 }
 

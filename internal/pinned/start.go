@@ -69,8 +69,9 @@ func (s *start) run(parent context.Context) error {
 	return err
 }
 
-// work touches pieces until none is left. Its thread belongs to it alone while its affinity is changed; a thread whose affinity cannot
-// be restored ends with the goroutine, because it stays locked to it.
+// work touches pieces until none is left. Its thread belongs to it alone while its affinity is changed. A thread whose affinity cannot be
+// restored is used on all the same: to end it by leaving it locked would be neat, but purego, by which the CUDA driver is loaded, writes
+// into the part of a thread's stack that its end needs (amd64 with cgo), and the process would crash.
 func (s *start) work(ctx context.Context) error {
 	if len(s.place.cpus) > 0 {
 		runtime.LockOSThread()
@@ -81,8 +82,7 @@ func (s *start) work(ctx context.Context) error {
 		} else {
 			defer func() {
 				if err := restore(); err != nil {
-					s.notes.add("a thread ended because its CPUs could not be restored: %v", err)
-					return
+					s.notes.add("a thread stays on the node's CPUs: %v", err)
 				}
 				runtime.UnlockOSThread()
 			}()
@@ -181,8 +181,10 @@ func (s *start) register(ctx context.Context) error {
 		var k int
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		case k = <-s.ready:
+		}
+		if ctx.Err() != nil { // also when both were ready
+			return context.Cause(ctx)
 		}
 		off, end := s.m.span(k)
 		begin := time.Now()
