@@ -1,6 +1,7 @@
 package pinned
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -24,8 +25,12 @@ func BenchmarkOpen(b *testing.B) {
 				b.SetBytes(int64(cfg.Size))
 				for b.Loop() {
 					p, err := Open(b.Context(), cfg)
-					if err != nil {
+					var limit *LimitError
+					if errors.As(err, &limit) {
 						b.Skip(err)
+					}
+					if err != nil {
+						b.Fatal(err)
 					}
 					if err := p.Close(); err != nil {
 						b.Fatal(err)

@@ -63,8 +63,8 @@ func (s *start) stats(page uint64, total time.Duration) Stats {
 	}
 }
 
-// Stats returns the figures of the start and of the allocator. The first call reads how much of the pool is in huge pages, which takes
-// time where few of it is: up to some 5 ns a small page.
+// Stats returns the figures of the start and of the allocator. The first call reads how much of the pool is in huge pages, for which the
+// kernel walks the page tables: the less is, the longer that takes.
 func (p *Pool) Stats() Stats {
 	s := p.stats
 	s.Contiguous = p.contiguous
