@@ -48,10 +48,11 @@ func (p *parser) variable() variable {
 		}
 		p.expect("]")
 	}
-	v.align = max(v.align, v.element, 1)
-	if v.align&(v.align-1) != 0 {
+	if v.align&(v.align-1) != 0 || v.align > 1<<20 {
 		p.fail("alignment of '" + v.name + "' is no power of two")
+		v.align = 1
 	}
+	v.align = max(v.align, v.element, 1)
 	v.size = count * v.element
 	if p.peek() == "=" {
 		p.initialiser(&v)

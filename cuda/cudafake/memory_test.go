@@ -1,0 +1,285 @@
+package cudafake
+
+import (
+	"bytes"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tritier/tritier/cuda"
+)
+
+// TestAllocation checks sizes, alignment, limits, poison and frees.
+func TestAllocation(t *testing.T) {
+	r := newRaw(t, WithDevice(DeviceSpec{Memory: 8 << 20}))
+	for _, n := range []uint64{1, 255, 256, 4096, 4097, 65536, 1 << 20, 2 << 20, 3 << 20} {
+		a := r.alloc(n)
+		if a%granule != 0 || n >= 4096 && n%65536 == 0 && a%65536 != 0 {
+			t.Errorf("%d bytes at %#x", n, a)
+		}
+		if b := view(a, n); b[0] != Poison || b[n-1] != Poison {
+			t.Errorf("%d bytes are not poisoned", n)
+		}
+		r.ok(cuda.SymMemFree, a)
+	}
+	r.is(cuda.InvalidValue, cuda.SymMemAlloc, newCell().at(), 0)
+	r.is(cuda.OutOfMemory, cuda.SymMemAlloc, newCell().at(), 9<<20)
+	r.is(cuda.OutOfMemory, cuda.SymMemAlloc, newCell().at(), ^uintptr(0))
+	r.ok(cuda.SymMemFree, 0)
+	r.ok(cuda.SymMemFreeHost, 0)
+	r.clean()
+
+	a := r.alloc(4096)
+	free, total := newCell(), newCell()
+	r.ok(cuda.SymMemGetInfo, free.at(), total.at())
+	if free.u64() != 8<<20-4096 || total.u64() != 8<<20 {
+		t.Errorf("%d of %d bytes free", free.u64(), total.u64())
+	}
+	r.is(cuda.InvalidValue, cuda.SymMemFree, a+256)
+	r.violates("a free inside of an allocation")
+	r.ok(cuda.SymMemFree, a)
+	r.is(cuda.InvalidValue, cuda.SymMemFree, a)
+	r.violates("a double free")
+}
+
+// TestAddressesRest checks that freed addresses are not handed out at once,
+// and that they come back before the address space ends.
+func TestAddressesRest(t *testing.T) {
+	r := newRaw(t, WithDevice(DeviceSpec{Memory: 64 << 20}))
+	seen := make(map[uintptr]bool)
+	repeats := 0
+	for range 1000 {
+		a := r.alloc(1 << 20)
+		if seen[a] {
+			repeats++
+		}
+		seen[a] = true
+		r.ok(cuda.SymMemFree, a)
+	}
+	if repeats == 0 || len(seen) < 300 {
+		t.Errorf("%d addresses, %d repeats: want many, and some", len(seen), repeats)
+	}
+}
+
+// touchFaults says whether f touches memory that is not there.
+func touchFaults(f func()) (fault bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { fault = recover() != nil }()
+	f()
+	return false
+}
+
+// TestGuards overruns allocations with raw pointers, and uses them when freed.
+func TestGuards(t *testing.T) {
+	r := newRaw(t)
+	page := uint64(r.g.deviceArena.page)
+	for _, n := range []uint64{1000, page, 3 * page} {
+		a, h := r.alloc(n), addr(r.pinned(n))
+		for _, at := range []uintptr{a, h} {
+			end := at + uintptr((n+granule-1)&^(granule-1))
+			if !touchFaults(func() { view(end, 1)[0] = 1 }) {
+				t.Errorf("%d bytes: a write %d bytes from the start does not fault", n, end-at)
+			}
+		}
+		r.ok(cuda.SymMemFree, a)
+		r.ok(cuda.SymMemFreeHost, h)
+		if !touchFaults(func() { runtime.KeepAlive(view(a, 1)[0]) }) || !touchFaults(func() { runtime.KeepAlive(view(h, 1)[0]) }) {
+			t.Errorf("%d bytes: a read after the free does not fault", n)
+		}
+	}
+	r.clean()
+	for _, at := range []int{-1, 1000} {
+		a := r.alloc(1000)
+		view(a+uintptr(at), 1)[0] = 1
+		r.ok(cuda.SymMemFree, a)
+		r.violates("a write beside the allocation")
+	}
+}
+
+// TestHostRegister registers memory in the ways that an H200's driver was seen
+// to take or refuse.
+func TestHostRegister(t *testing.T) {
+	r := newRaw(t)
+	dev, pin, m := r.alloc(4096), addr(r.pinned(4096)), addr(r.pages(1<<20))
+	const k = 1024
+	for _, row := range []struct {
+		name       string
+		addr, n, f uintptr
+		want       cuda.Result
+	}{
+		{"a range", m, 256 * k, 3, cuda.Success},
+		{"it again", m, 256 * k, 3, cuda.HostMemoryAlreadyRegistered},
+		{"a part of it", m + 4*k, k, 3, cuda.HostMemoryAlreadyRegistered},
+		{"across its end", m + 128*k, 256 * k, 3, cuda.HostMemoryAlreadyRegistered},
+		{"beside it", m + 256*k, 256 * k, 3, cuda.Success},
+		{"around another", m + 500*k, 100 * k, 3, cuda.HostMemoryAlreadyRegistered},
+		{"unaligned", m + 700*k + 100, 1000, 3, cuda.Success},
+		{"unaligned on the same page", m + 700*k + 2000, 1000, 3, cuda.Success},
+		{"nothing", m + 800*k, 0, 3, cuda.InvalidValue},
+		{"device memory", dev, 4096, 3, cuda.InvalidValue},
+		{"pinned memory", pin, 4096, 3, cuda.InvalidValue},
+		{"unknown flags", m + 800*k, 4096, 64, cuda.InvalidValue},
+		{"read-only", m + 800*k, 4096, 8, cuda.Success},
+		{"a device's memory that is none", m + 900*k, 4096, 4, cuda.InvalidValue},
+		{"page 0", 0, 4096, 3, cuda.InvalidValue},
+	} {
+		if got := r.call(cuda.SymMemHostRegister, row.addr, row.n, row.f); got != row.want {
+			t.Errorf("%s: %d, want %d", row.name, got, row.want)
+		}
+	}
+	r.clean()
+	r.is(cuda.InvalidValue, cuda.SymMemHostUnregister, m+4*k)
+	r.violates("not the start")
+	r.is(cuda.HostMemoryNotRegistered, cuda.SymMemHostUnregister, m+950*k)
+	r.violates("not registered")
+	r.is(cuda.InvalidValue, cuda.SymMemHostUnregister, pin)
+	r.violates("other memory")
+	r.is(cuda.InvalidValue, cuda.SymMemFreeHost, m)
+	r.violates("not allocated")
+	if p := r.out(cuda.SymMemHostGetDevicePointer, m+100, 0); p != m+100 {
+		t.Errorf("device pointer %#x of %#x", p, m+100)
+	}
+	r.is(cuda.InvalidValue, cuda.SymMemHostGetDevicePointer, newCell().at(), m+950*k, 0)
+	for _, a := range []uintptr{m, m + 256*k, m + 700*k + 100, m + 700*k + 2000, m + 800*k} {
+		r.ok(cuda.SymMemHostUnregister, a)
+	}
+	r.clean()
+}
+
+// TestPinnedLimit runs into the limit by both calls, and gets room back.
+func TestPinnedLimit(t *testing.T) {
+	r := newRaw(t, PinnedLimit(1<<20))
+	m := addr(r.pages(1 << 20))
+	h := addr(r.pinned(512 << 10))
+	r.is(cuda.OutOfMemory, cuda.SymMemHostRegister, m, 768<<10, 3)
+	r.is(cuda.OutOfMemory, cuda.SymMemHostAlloc, newCell().at(), 768<<10, 3)
+	r.ok(cuda.SymMemHostRegister, m, 512<<10, 3)
+	r.is(cuda.OutOfMemory, cuda.SymMemHostAlloc, newCell().at(), 1, 3)
+	r.ok(cuda.SymMemFreeHost, h)
+	r.ok(cuda.SymMemHostUnregister, m)
+	r.ok(cuda.SymMemHostRegister, m, 1<<20, 3)
+}
+
+// TestPointerAttributes asks about each kind of memory.
+func TestPointerAttributes(t *testing.T) {
+	r := newRaw(t)
+	m := r.pages(8192)
+	r.ok(cuda.SymMemHostRegister, addr(m), 8192, 3)
+	dev, pin := r.alloc(1000), addr(r.pinned(500))
+	for _, row := range []struct {
+		addr, base uintptr
+		size       uint64
+		kind       uint32
+	}{{dev + 10, dev, 1000, 2}, {pin + 10, pin, 500, 1}, {addr(m) + 4096, addr(m), 8192, 1}} {
+		get := func(a uintptr) uint64 { return uint64(r.out(cuda.SymPointerGetAttribute, a, row.addr)) }
+		if uint32(get(pointerMemoryType)) != row.kind || get(pointerRangeStart) != uint64(row.base) || get(pointerRangeSize) != row.size ||
+			get(pointerContext) != uint64(r.ctx) || get(pointerDevice) != uint64(row.addr) || get(pointerMapped) != 1 || get(pointerManaged) != 0 {
+			t.Errorf("attributes of %#x are wrong", row.addr)
+		}
+		if want := cuda.Result(0); row.kind == 2 {
+			want = cuda.InvalidValue
+			r.is(want, cuda.SymPointerGetAttribute, newCell().at(), pointerHost, row.addr)
+		} else if get(pointerHost) != uint64(row.addr) {
+			t.Errorf("host pointer of %#x is another", row.addr)
+		}
+	}
+	for _, a := range []uintptr{0x1000, dev + 1000, addr(m) + 8192} {
+		r.is(cuda.InvalidValue, cuda.SymPointerGetAttribute, newCell().at(), pointerMemoryType, a)
+	}
+}
+
+// TestDMABuf maps exported device memory a second time.
+func TestDMABuf(t *testing.T) {
+	r := newRaw(t)
+	r.is(cuda.NotSupported, cuda.SymMemGetHandleForAddressRange, newCell().at(), r.alloc(1<<20), 1<<20, 1, 0)
+	r = newRaw(t, DMABuf())
+	a := r.alloc(1 << 20)
+	for _, row := range [][4]uintptr{{a, 100, 1, 0}, {a + 256, 4096, 1, 0}, {a, 2 << 20, 1, 0}, {a, 4096, 2, 0}, {addr(r.pinned(4096)), 4096, 1, 0}} {
+		r.is(cuda.InvalidValue, cuda.SymMemGetHandleForAddressRange, newCell().at(), row[0], row[1], row[2], row[3])
+	}
+	fd := int(int32(r.out(cuda.SymMemGetHandleForAddressRange, a, 1<<20, 1, 0)))
+	m, err := unix.Mmap(fd, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view(a, 10)[3] = 77
+	if m[3] != 77 || m[5] != Poison {
+		t.Errorf("the other mapping holds %d and %d", m[3], m[5])
+	}
+	r.ok(cuda.SymMemFree, a)
+	if m[3] != 77 {
+		t.Error("the export died with the allocation")
+	}
+	if err := unix.Munmap(m); err != nil {
+		t.Error(err)
+	}
+	if err := unix.Close(fd); err != nil {
+		t.Error(err)
+	}
+	r.clean()
+}
+
+// TestLeaksAreListed leaves one of each kind, and then none.
+func TestLeaksAreListed(t *testing.T) {
+	r := newRaw(t)
+	m := addr(r.pages(4096))
+	k := r.kernel("k")
+	dev, pin, s, e := r.alloc(10), addr(r.pinned(10)), r.stream(), r.event()
+	r.ok(cuda.SymMemHostRegister, m, 4096, 3)
+	all := strings.Join(r.g.Leaks(), "\n")
+	for _, want := range []string{"context of device 0", "stream 0x", "event 0x", "module 0x", "device memory 0x", "pinned memory 0x", "registered memory 0x"} {
+		if strings.Count(all, want) != 1 {
+			t.Errorf("%q is %d times in the leaks:\n%s", want, strings.Count(all, want), all)
+		}
+	}
+	mod, _ := object[*function](r.g, k)
+	r.ok(cuda.SymModuleUnload, mod.module.handle)
+	r.ok(cuda.SymMemFree, dev)
+	r.ok(cuda.SymMemFreeHost, pin)
+	r.ok(cuda.SymMemHostUnregister, m)
+	r.ok(cuda.SymStreamDestroy, s)
+	r.ok(cuda.SymEventDestroy, e)
+	r.ok(cuda.SymPrimaryCtxRelease, 0)
+	if l := r.g.Leaks(); len(l) > 0 {
+		t.Errorf("leaks %q after all was freed", l)
+	}
+	r.clean()
+}
+
+// TestLeaksOutliveTheirContext leaves memory to the end of its context.
+func TestLeaksOutliveTheirContext(t *testing.T) {
+	r := newRaw(t)
+	r.alloc(10)
+	r.ok(cuda.SymPrimaryCtxRelease, 0)
+	if l := r.g.Leaks(); len(l) != 1 {
+		t.Errorf("leaks %q, want the memory", l)
+	}
+	if err := r.g.Close(); err != nil {
+		t.Error(err)
+	}
+	if l := r.g.Leaks(); len(l) != 1 {
+		t.Errorf("leaks %q after Close, want the memory", l)
+	}
+	r.is(cuda.Deinitialized, cuda.SymMemAlloc, newCell().at(), 10)
+}
+
+// TestFill checks the doubling copies.
+func TestFill(t *testing.T) {
+	for n := range 100 {
+		b := make([]byte, n)
+		fill(b, 9)
+		if !bytes.Equal(b, bytes.Repeat([]byte{9}, n)) || !all(b, 9) {
+			t.Errorf("%d bytes: %v", n, b)
+		}
+		for i := range b {
+			b[i] = 8
+			if all(b, 9) {
+				t.Errorf("byte %d of %d changed unseen", i, n)
+			}
+			b[i] = 9
+		}
+	}
+}

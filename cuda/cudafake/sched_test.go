@@ -1,0 +1,306 @@
+package cudafake
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tritier/tritier/cuda"
+)
+
+// interleaving runs eight kernels on each of two streams and gives the order.
+func interleaving(t *testing.T, seed uint64) []uint64 {
+	r := newRaw(t, Seed(seed), Lag(-1))
+	k, ran := r.tracer()
+	a, b := r.stream(), r.stream()
+	for i := range uint64(8) {
+		r.launch(k, a, i)
+		r.launch(k, b, 100+i)
+	}
+	r.ok(cuda.SymCtxSynchronize)
+	r.clean()
+	return ran()
+}
+
+// TestStreamsInterleaveBySeed checks that each stream keeps its order, that
+// seeds differ and that one seed repeats.
+func TestStreamsInterleaveBySeed(t *testing.T) {
+	orders := make(map[string]bool)
+	for seed := range uint64(8) {
+		order := interleaving(t, seed)
+		orders[fmt.Sprint(order)] = true
+		for _, base := range []uint64{0, 100} {
+			own := slices.DeleteFunc(slices.Clone(order), func(v uint64) bool { return v-base >= 8 })
+			if len(own) != 8 || !slices.IsSorted(own) {
+				t.Errorf("seed %d: a stream ran in the order %v", seed, own)
+			}
+		}
+	}
+	if len(orders) < 4 {
+		t.Errorf("8 seeds give %d orders", len(orders))
+	}
+	if a, b := interleaving(t, 5), interleaving(t, 5); !slices.Equal(a, b) {
+		t.Errorf("one seed gives %v and %v", a, b)
+	}
+}
+
+// TestEventsOrderStreams hands a buffer from one stream to another, with and
+// without the wait for an event: the missing wait must show for some seed.
+func TestEventsOrderStreams(t *testing.T) {
+	stale := map[bool]int{}
+	for _, wait := range []bool{true, false} {
+		for seed := range uint64(16) {
+			r := newRaw(t, Seed(seed))
+			a, b, e := r.stream(), r.stream(), r.event()
+			d, out := r.alloc(4096), r.pinned(4096)
+			r.ok(cuda.SymMemsetD8Async, d, 1, 4096, a)
+			r.ok(cuda.SymEventRecord, e, a)
+			if wait {
+				r.ok(cuda.SymStreamWaitEvent, b, e, 0)
+			}
+			r.ok(cuda.SymMemcpyDtoHAsync, addr(out), d, 4096, b)
+			r.ok(cuda.SymCtxSynchronize)
+			if out[0] != 1 {
+				stale[wait]++
+			}
+			r.clean()
+		}
+	}
+	if stale[true] != 0 || stale[false] == 0 {
+		t.Errorf("stale data %d times with the wait, %d without; want 0 and some", stale[true], stale[false])
+	}
+}
+
+// TestTornCopies overlaps two large copies to one place: both leave traces.
+func TestTornCopies(t *testing.T) {
+	const n = 8 * piece
+	torn := 0
+	for seed := range uint64(8) {
+		r := newRaw(t, Seed(seed), Lag(-1))
+		a, b, d := r.stream(), r.stream(), r.alloc(n)
+		r.ok(cuda.SymMemsetD8Async, d, 1, n, a)
+		r.ok(cuda.SymMemsetD8Async, d, 2, n, b)
+		r.ok(cuda.SymCtxSynchronize)
+		if m := view(d, n); bytes.Contains(m, []byte{1, 2}) || bytes.Contains(m, []byte{2, 1}) {
+			torn++
+		}
+	}
+	if torn == 0 {
+		t.Error("two unordered memsets never mixed")
+	}
+}
+
+// TestDefaultStreams checks the order of the legacy default stream with
+// blocking streams, and that others are not in it.
+func TestDefaultStreams(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		flags   uintptr
+		null    uintptr
+		ordered bool
+	}{
+		{"blocking and null", 0, nullStream, true},
+		{"blocking and legacy", 0, legacyStream, true},
+		{"non-blocking and null", 1, nullStream, false},
+		{"blocking and the thread's", 0, perThreadStream, false},
+	} {
+		disorder := 0
+		for seed := range uint64(16) {
+			r := newRaw(t, Seed(seed), Lag(-1))
+			k, ran := r.tracer()
+			s := r.out(cuda.SymStreamCreateWithPriority, row.flags, 0)
+			for i, on := range []uintptr{s, row.null, s, row.null, s} {
+				r.launch(k, on, uint64(i))
+			}
+			r.sync(row.null)
+			r.sync(s)
+			if !slices.IsSorted(ran()) {
+				disorder++
+			}
+		}
+		if (disorder == 0) != row.ordered {
+			t.Errorf("%s: out of order for %d of 16 seeds", row.name, disorder)
+		}
+	}
+}
+
+// TestQueriesOfTheDefaultStream sees blocking streams through the default one.
+func TestQueriesOfTheDefaultStream(t *testing.T) {
+	r := newRaw(t, Lag(-1))
+	s, d := r.out(cuda.SymStreamCreateWithPriority, 0, 0), r.alloc(16)
+	r.ok(cuda.SymMemsetD8Async, d, 1, 16, s)
+	r.is(cuda.NotReady, cuda.SymStreamQuery, 0)
+	r.sync(0)
+	r.ok(cuda.SymStreamQuery, s)
+	r.is(cuda.InvalidHandle, cuda.SymStreamDestroy, 0)
+	r.is(cuda.InvalidValue, cuda.SymStreamCreateWithPriority, newCell().at(), 4, 0)
+}
+
+// TestCallsThatWait checks which calls wait for the context's work, as seen on
+// an H200, and which do not.
+func TestCallsThatWait(t *testing.T) {
+	r := newRaw(t)
+	s, d := r.stream(), r.alloc(64)
+	m := addr(r.pages(4096))
+	r.ok(cuda.SymMemHostRegister, m, 4096, 3)
+	k := r.kernel("k")
+	f, _ := object[*function](r.g, k)
+	spare, host, other, e := r.alloc(64), addr(r.pinned(64)), r.stream(), r.event()
+	busy := func() {
+		r.g.Hang()
+		r.ok(cuda.SymMemsetD8Async, d, 1, 64, s)
+	}
+	for _, row := range []struct {
+		waits bool
+		call  cuda.Symbol
+		args  []uintptr
+	}{
+		{true, cuda.SymMemFree, []uintptr{spare}},
+		{true, cuda.SymMemFreeHost, []uintptr{host}},
+		{true, cuda.SymMemHostUnregister, []uintptr{m}},
+		{true, cuda.SymModuleUnload, []uintptr{f.module.handle}},
+		{true, cuda.SymCtxSynchronize, nil},
+		{true, cuda.SymStreamSynchronize, []uintptr{s}},
+		{false, cuda.SymStreamSynchronize, []uintptr{other}},
+		{false, cuda.SymMemAlloc, []uintptr{newCell().at(), 64}},
+		{false, cuda.SymMemHostAlloc, []uintptr{newCell().at(), 64, 3}},
+		{false, cuda.SymEventRecord, []uintptr{e, s}},
+		{false, cuda.SymStreamWaitEvent, []uintptr{other, e, 0}},
+		{false, cuda.SymEventDestroy, []uintptr{e}},
+		{false, cuda.SymStreamDestroy, []uintptr{other}},
+	} {
+		busy()
+		const patience = 20 * time.Millisecond
+		released := make(chan struct{})
+		stop := time.AfterFunc(patience, func() { close(released); r.g.Release() })
+		begin := time.Now()
+		r.ok(row.call, row.args...)
+		if waited := time.Since(begin) >= patience; waited != row.waits {
+			t.Errorf("%v: waits is %v, want %v", row.call, waited, row.waits)
+		}
+		if stop.Stop() {
+			r.g.Release()
+		} else {
+			<-released
+		}
+		r.ok(cuda.SymCtxSynchronize)
+	}
+	r.clean()
+}
+
+// TestEvents checks queries and times.
+func TestEvents(t *testing.T) {
+	r := newRaw(t, Lag(-1))
+	s, a, b, untimed, d := r.stream(), r.event(), r.event(), r.out(cuda.SymEventCreate, 2), r.alloc(16)
+	r.ok(cuda.SymEventQuery, a) // never recorded
+	c := newCell()
+	r.is(cuda.InvalidHandle, cuda.SymEventElapsedTime, c.at(), a, b)
+	r.ok(cuda.SymEventRecord, a, s)
+	r.g.DelayOps(5 * time.Millisecond)
+	r.ok(cuda.SymMemsetD8Async, d, 1, 16, s)
+	r.ok(cuda.SymEventRecord, b, s)
+	r.is(cuda.NotReady, cuda.SymEventQuery, a)
+	r.is(cuda.NotReady, cuda.SymEventElapsedTime, c.at(), a, b)
+	for r.call(cuda.SymEventQuery, b) == cuda.NotReady {
+		runtime.Gosched()
+	}
+	if view(d, 1)[0] != 1 {
+		t.Error("an event is done before the work that it is behind")
+	}
+	r.ok(cuda.SymEventElapsedTime, c.at(), a, b)
+	if ms := (&Launch{Params: c.b}).F32(0); ms < 1 || ms > 10e3 {
+		t.Errorf("%g ms between the records, want about 5", ms)
+	}
+	r.ok(cuda.SymEventRecord, untimed, s)
+	r.sync(s)
+	r.is(cuda.InvalidHandle, cuda.SymEventElapsedTime, c.at(), a, untimed)
+	r.is(cuda.InvalidValue, cuda.SymEventCreate, c.at(), 4)
+	r.is(cuda.InvalidValue, cuda.SymEventCreate, c.at(), 64)
+	r.ok(cuda.SymEventDestroy, a)
+	r.is(cuda.InvalidHandle, cuda.SymEventRecord, a, s)
+	r.violates("a stale handle")
+}
+
+// TestDestroyedStreamsFinish lets go of a stream with work in it.
+func TestDestroyedStreamsFinish(t *testing.T) {
+	r := newRaw(t, Lag(-1))
+	k, ran := r.tracer()
+	s := r.stream()
+	r.launch(k, s, 1)
+	r.launch(k, s, 2)
+	r.ok(cuda.SymStreamDestroy, s)
+	r.ok(cuda.SymCtxSynchronize)
+	if got := ran(); !slices.Equal(got, []uint64{1, 2}) {
+		t.Errorf("ran %v, want 1 and 2", got)
+	}
+	r.is(cuda.InvalidHandle, cuda.SymStreamQuery, s)
+	r.violates("a stale handle")
+}
+
+// TestRandomPrograms runs random work on several streams, with events where
+// one stream uses what another wrote, against the same work done at once in
+// the order of the calls: the contents must be the same under every seed.
+func TestRandomPrograms(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomProgram(t, seed) })
+	}
+}
+
+func randomProgram(t *testing.T, seed uint64) {
+	const streams, buffers, size = 4, 6, 4096
+	r := newRaw(t, Seed(seed))
+	rng := rand.New(rand.NewPCG(seed, 99))
+	var on, bufs [8]uintptr
+	var model [buffers][]byte
+	var user [buffers]int // the stream that used the buffer last
+	for i := range streams {
+		on[i] = r.stream()
+	}
+	for i := range buffers {
+		bufs[i], model[i] = r.alloc(size), bytes.Repeat([]byte{Poison}, size)
+	}
+	e := r.event()
+	use := func(s, b int) {
+		if user[b] != s { // hand the buffer over
+			r.ok(cuda.SymEventRecord, e, on[user[b]])
+			r.ok(cuda.SymStreamWaitEvent, on[s], e, 0)
+			user[b] = s
+		}
+	}
+	for range 300 {
+		s, d, b := rng.IntN(streams), rng.IntN(buffers), rng.IntN(buffers)
+		at, n := rng.IntN(size/2), 1+rng.IntN(size/2)
+		use(s, d)
+		switch rng.IntN(3) {
+		case 0:
+			v := byte(rng.Uint32())
+			r.ok(cuda.SymMemsetD8Async, bufs[d]+uintptr(at), uintptr(v), uintptr(n), on[s])
+			fill(model[d][at:][:n], v)
+		case 1:
+			src := random(rng.Uint64(), n)
+			r.ok(cuda.SymMemcpyHtoDAsync, bufs[d]+uintptr(at), addr(src), uintptr(n), on[s])
+			copy(model[d][at:], src)
+		case 2:
+			if b == d {
+				continue
+			}
+			use(s, b)
+			r.ok(cuda.SymMemcpyDtoDAsync, bufs[d]+uintptr(at), bufs[b], uintptr(n), on[s])
+			copy(model[d][at:][:n], model[b])
+		}
+		if rng.IntN(20) == 0 {
+			r.sync(on[rng.IntN(streams)])
+		}
+	}
+	r.ok(cuda.SymCtxSynchronize)
+	for i := range buffers {
+		if !bytes.Equal(view(bufs[i], size), model[i]) {
+			t.Errorf("buffer %d differs from the model", i)
+		}
+	}
+	r.clean()
+}
