@@ -212,6 +212,29 @@ func TestContextCloseReportsEveryError(t *testing.T) {
 	}
 }
 
+// TestContextCloseWaitsForAClosingObject: while the driver destroys a stream,
+// the context must stay.
+func TestContextCloseWaitsForAClosingObject(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	stream := must(c.NewStream())(t)
+	entered, release := make(chan bool), make(chan bool)
+	s.answer(SymStreamDestroy, func([]uintptr) Result { close(entered); <-release; return Success })
+	var all sync.WaitGroup
+	all.Go(func() { report(t, stream.Close()) })
+	<-entered
+	all.Go(func() { report(t, c.Close()) })
+	time.Sleep(10 * time.Millisecond)
+	if s.count(SymPrimaryCtxRelease) != 0 {
+		t.Error("the context was released while a stream of it was being destroyed")
+	}
+	close(release)
+	all.Wait()
+	if s.count(SymPrimaryCtxRelease) != 1 {
+		t.Error("the context was not released")
+	}
+}
+
 // TestConcurrentUseAndClose has the script check that no destroyed handle and
 // no wrong context reaches the driver.
 func TestConcurrentUseAndClose(t *testing.T) {
@@ -433,5 +456,12 @@ func TestPeers(t *testing.T) {
 	}
 	if err := stream.CopyPeer(1, a, 2, b, 3); !errors.Is(err, ErrClosed) {
 		t.Errorf("CopyPeer with a closed context: %v", err)
+	}
+}
+
+func report(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
 	}
 }

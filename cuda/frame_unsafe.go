@@ -41,7 +41,6 @@ func newFrame() *frame { return frames.Get().(*frame) }
 // after the call.
 func (f *frame) free() {
 	f.keep = [3]unsafe.Pointer{}
-	f.pinned, f.current = false, nil
 	frames.Put(f)
 }
 

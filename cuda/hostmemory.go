@@ -77,9 +77,9 @@ type HostMemory struct {
 	device Ptr
 }
 
-// AllocHost allocates n bytes of pinned host memory, zeroed by the system.
-// It takes about 0.7 s/GiB: for large amounts, register memory that several threads
-// have touched first.
+// AllocHost allocates n bytes of pinned host memory, whose contents are
+// undefined. It takes about 0.7 s/GiB: for large amounts, register memory that
+// several threads have touched first.
 func (c *Context) AllocHost(n uint64, flags HostFlags) (*HostMemory, error) {
 	if err := c.acquire(SymMemHostAlloc.String()); err != nil {
 		return nil, err

@@ -41,8 +41,9 @@ func TestLaunchArguments(t *testing.T) {
 	if extra[0] != 1 || extra[1] != uintptr(unsafe.Pointer(&params[0])) || extra[2] != 2 || size != 5 || extra[4] != 0 {
 		t.Errorf("extra is %x, size %d", extra, size)
 	}
-	if err := k.Launch(stream, LaunchConfig{}, nil); err != nil || got[10] != 0 || got[9] != 0 {
-		t.Errorf("without parameters: %v, %x", err, got)
+	want = []uintptr{k.handle, 1, 1, 1, 1, 1, 1, 0, stream.handle, 0, 0}
+	if err := k.Launch(stream, LaunchConfig{}, nil); err != nil || !slices.Equal(got, want) {
+		t.Errorf("without sizes and parameters: %v, %x", err, got)
 	}
 	s.fail(SymLaunchKernel, LaunchOutOfResources)
 	err = k.Launch(stream, LaunchConfig{Block: D1(2048)}, nil)

@@ -1,6 +1,9 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+)
 
 // Ptr is an address that the GPU uses: of device memory, or of host memory
 // that is mapped for it.
@@ -62,10 +65,6 @@ func (m *DeviceMemory) Close() error { return m.Free() }
 
 func (m *DeviceMemory) rank() int { return rankMemory }
 
-// hostPage is the alignment that the export of a range needs: the host's
-// page size, of which the largest in use divides 64 KiB.
-const hostPage = 4096
-
 // DMABuf exports the memory as a dma-buf, which other drivers of the kernel
 // can import to reach it. The caller closes the file descriptor; the memory
 // must not be freed before. Address and size must be multiples of the host's page.
@@ -75,8 +74,8 @@ func (m *DeviceMemory) DMABuf() (fd int, err error) {
 		return -1, err
 	}
 	defer m.release()
-	if m.handle%hostPage != 0 || m.size%hostPage != 0 {
-		return -1, refused(SymMemGetHandleForAddressRange, fmt.Sprintf("allocate a multiple of %d bytes", hostPage),
+	if page := uint64(os.Getpagesize()); uint64(m.handle)%page != 0 || m.size%page != 0 {
+		return -1, refused(SymMemGetHandleForAddressRange, fmt.Sprintf("allocate a multiple of %d bytes", page),
 			"%d bytes at %s", m.size, m.Ptr())
 	}
 	fd, err = m.export()

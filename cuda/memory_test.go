@@ -96,12 +96,12 @@ func TestSizesThatCannotBe(t *testing.T) {
 func TestDMABuf(t *testing.T) {
 	s := newScript(t)
 	c := s.open()
-	m, odd := must(c.Alloc(8192))(t), must(c.Alloc(100))(t)
-	if m.Size() != 8192 || m.Ptr().Add(16) != m.Ptr()+16 {
+	m, odd := must(c.Alloc(64<<10))(t), must(c.Alloc(100))(t)
+	if m.Size() != 64<<10 || m.Ptr().Add(16) != m.Ptr()+16 {
 		t.Errorf("%d bytes at %s", m.Size(), m.Ptr())
 	}
 	s.answer(SymMemGetHandleForAddressRange, func(a []uintptr) Result {
-		if a[1] != uintptr(m.Ptr()) || a[2] != 8192 || a[3] != 1 || a[4] != 0 {
+		if a[1] != uintptr(m.Ptr()) || a[2] != 64<<10 || a[3] != 1 || a[4] != 0 {
 			return InvalidValue
 		}
 		*at[int32](a[0]) = 42

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -93,6 +94,10 @@ func (s *script) Call(sym Symbol, args []uintptr) Result {
 	s.mu.Unlock()
 	if answer != nil {
 		return answer(args)
+	}
+	if sym == SymCtxSetCurrent {
+		// A goroutine that is not locked to its thread changes it here.
+		defer runtime.Gosched()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

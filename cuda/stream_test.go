@@ -79,6 +79,15 @@ func TestWait(t *testing.T) {
 		if err := w.wait(ended); !errors.As(err, &d) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: an ended context: %v", w.sym, err)
 		}
+		best := time.Hour
+		for range 50 {
+			left.Store(math.MaxInt32)
+			_ = errors.As(w.wait(ended), &d)
+			best = min(best, d.Elapsed)
+		}
+		if best > spinFor/2 {
+			t.Errorf("%s: it took %v to see that the context has ended", w.sym, best)
+		}
 		for _, limit := range []time.Duration{20 * time.Microsecond, 3 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			err := w.wait(ctx)
