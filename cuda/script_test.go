@@ -131,7 +131,7 @@ func (s *script) inspect(sym Symbol, args []uintptr) {
 
 // handle makes a handle that belongs to the thread's context.
 func (s *script) handle(out uintptr) Result {
-	s.next += 0x1000
+	s.next += 1 << 16 // aligned for every page size
 	s.owner[s.next] = s.current[syscall.Gettid()]
 	*at[uintptr](out) = s.next
 	return Success
