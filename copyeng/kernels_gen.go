@@ -8,12 +8,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5bb698d6870aaa40bb09417915fad69722b0dc89a6a4bfed7c97900b9493e85d
+// sha256:fb3fd5731bee32f0461658e6562881fb937857100a93de24672a229dcdad128f
 //
 //go:embed copy.ptx
 var kernelsCopySm70 []byte
@@ -37,6 +38,9 @@ type kernels struct {
 	modules   [1]*cuda.Module
 	functions [3]*cuda.Function
 }
+
+// kernelsBlocks keeps parameter blocks, so that launches do not allocate.
+var kernelsBlocks = sync.Pool{New: func() any { return new([508]byte) }}
 
 // loadKernels loads the kernels, in the variant for the context's device. Close
 // them before the context.
@@ -97,14 +101,16 @@ func (k *kernels) CopyInline(stream *cuda.Stream, cfg cuda.LaunchConfig, host cu
 	if list == nil {
 		return errors.New("launch copy_inline: list is nil")
 	}
-	var params [508]byte
+	block := kernelsBlocks.Get().(*[508]byte)
+	defer kernelsBlocks.Put(block)
+	params := block[:508]
 	binary.LittleEndian.PutUint64(params[0:], uint64(host))
 	binary.LittleEndian.PutUint64(params[8:], uint64(device))
 	copy(params[16:496], unsafe.Slice((*byte)(unsafe.Pointer(list)), 480))
 	binary.LittleEndian.PutUint32(params[496:], n)
 	binary.LittleEndian.PutUint32(params[500:], shift)
 	binary.LittleEndian.PutUint32(params[504:], toDevice)
-	return k.functions[0].Launch(stream, cfg, params[:])
+	return k.functions[0].Launch(stream, cfg, params)
 }
 
 // CopyInlineFunction is copy_inline, for its attributes and occupancy.
@@ -112,14 +118,16 @@ func (k *kernels) CopyInlineFunction() *cuda.Function { return k.functions[0] }
 
 // CopyList launches copy_list of copy.cu on the stream.
 func (k *kernels) CopyList(stream *cuda.Stream, cfg cuda.LaunchConfig, host cuda.Ptr, device cuda.Ptr, list cuda.Ptr, n uint32, shift uint32, toDevice uint32) error {
-	var params [36]byte
+	block := kernelsBlocks.Get().(*[508]byte)
+	defer kernelsBlocks.Put(block)
+	params := block[:36]
 	binary.LittleEndian.PutUint64(params[0:], uint64(host))
 	binary.LittleEndian.PutUint64(params[8:], uint64(device))
 	binary.LittleEndian.PutUint64(params[16:], uint64(list))
 	binary.LittleEndian.PutUint32(params[24:], n)
 	binary.LittleEndian.PutUint32(params[28:], shift)
 	binary.LittleEndian.PutUint32(params[32:], toDevice)
-	return k.functions[1].Launch(stream, cfg, params[:])
+	return k.functions[1].Launch(stream, cfg, params)
 }
 
 // CopyListFunction is copy_list, for its attributes and occupancy.
@@ -133,10 +141,12 @@ func (k *kernels) Exchange(stream *cuda.Stream, cfg cuda.LaunchConfig, in *side,
 	if out == nil {
 		return errors.New("launch exchange: out is nil")
 	}
-	var params [64]byte
+	block := kernelsBlocks.Get().(*[508]byte)
+	defer kernelsBlocks.Put(block)
+	params := block[:64]
 	copy(params[0:32], unsafe.Slice((*byte)(unsafe.Pointer(in)), 32))
 	copy(params[32:64], unsafe.Slice((*byte)(unsafe.Pointer(out)), 32))
-	return k.functions[2].Launch(stream, cfg, params[:])
+	return k.functions[2].Launch(stream, cfg, params)
 }
 
 // ExchangeFunction is exchange, for its attributes and occupancy.
