@@ -1,0 +1,11 @@
+package copyeng
+
+import "unsafe"
+
+// alignedMemory gives zeroed memory of Go's heap that begins at a multiple of
+// hostAlign: Go's collector does not move what it has allocated.
+func alignedMemory(size uint64) []byte {
+	mem := make([]byte, size+hostAlign-1)
+	skip := -uintptr(unsafe.Pointer(&mem[0])) % hostAlign
+	return mem[skip:][:size:size]
+}
