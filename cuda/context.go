@@ -141,15 +141,11 @@ func (c *Context) lostError(s Symbol, first *Error) error {
 }
 
 // Do runs f with its goroutine locked to a thread on which the context is
-// current, for a run of calls: those that f makes on the context's objects
-// do not set it again. So f must leave the context current, and goroutines
-// that f starts do not share the thread. It returns f's error, or its own if
-// the context cannot be made current.
+// current: for calls of other libraries that go by the current context. Calls
+// of this package do not need it, and may leave another context current.
 func (c *Context) Do(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	p := c.driver.pins.enter()
-	defer c.driver.pins.leave(p)
 	if err := c.enter(); err != nil {
 		return err
 	}

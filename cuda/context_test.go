@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -287,12 +286,11 @@ func TestConcurrentUseAndClose(t *testing.T) {
 	}
 }
 
-func TestDoSetsTheContextOnce(t *testing.T) {
+func TestEachCallSetsTheContext(t *testing.T) {
 	s := newScript(t)
 	d := s.driver()
 	a := must(must(d.Device("0"))(t).Retain())(t)
-	b := must(must(d.Device("1"))(t).Retain())(t)
-	sa, sb := must(a.NewStream())(t), must(b.NewStream())(t)
+	sa := must(a.NewStream())(t)
 	query := func(s *Stream, n int) {
 		for range n {
 			if done, err := s.Query(); !done || err != nil {
@@ -306,34 +304,13 @@ func TestDoSetsTheContextOnce(t *testing.T) {
 		sets int
 	}{
 		{"outside", func() error { query(sa, 5); return nil }, 5},
-		{"inside", func() error { return a.Do(func() error { query(sa, 5); return nil }) }, 1},
-		{"nested", func() error {
-			return a.Do(func() error { return a.Do(func() error { query(sa, 5); return nil }) })
-		}, 1},
-		{"another context's call inside", func() error {
-			return a.Do(func() error { query(sa, 2); query(sb, 2); query(sa, 2); return nil })
-		}, 3},
-		{"another context's Do inside", func() error {
-			return a.Do(func() error {
-				err := b.Do(func() error { query(sb, 2); return nil })
-				query(sa, 2)
-				return err
-			})
-		}, 3},
-		{"another goroutine during it", func() error {
-			return a.Do(func() error {
-				done := make(chan bool)
-				go func() { query(sa, 5); close(done) }()
-				<-done
-				return nil
-			})
-		}, 6},
+		{"inside", func() error { return a.Do(func() error { query(sa, 5); return nil }) }, 6},
 	} {
 		before := s.count(SymCtxSetCurrent)
 		if err := c.f(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if n := s.count(SymCtxSetCurrent) - before; n != c.sets && goroutine() != 0 {
+		if n := s.count(SymCtxSetCurrent) - before; n != c.sets {
 			t.Errorf("%s: the context was set %d times, not %d", c.name, n, c.sets)
 		}
 	}
@@ -341,55 +318,15 @@ func TestDoSetsTheContextOnce(t *testing.T) {
 	if err := a.Do(func() error { return want }); err != want {
 		t.Errorf("Do gives %v", err)
 	}
-	if n := d.pins.active.Load(); n != 0 || len(d.pins.table) != 0 {
-		t.Errorf("%d goroutines are still pinned", n)
-	}
 }
 
-// TestDoEndsWithItsGoroutine: a panic or Goexit in f must not leave an
-// entry that a later goroutine would be taken for.
-func TestDoEndsWithItsGoroutine(t *testing.T) {
+// TestDoFails: without its context current f must not run.
+func TestDoFails(t *testing.T) {
 	s := newScript(t)
 	c := s.open()
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		_ = c.Do(func() error { runtime.Goexit(); return nil })
-	}()
-	<-done
-	if n := c.driver.pins.active.Load(); n != 0 {
-		t.Errorf("%d goroutines are still pinned", n)
-	}
 	s.fail(SymCtxSetCurrent, InvalidContext)
 	if err := c.Do(func() error { t.Error("f ran"); return nil }); !errors.Is(err, InvalidContext) {
 		t.Errorf("Do: %v", err)
-	}
-	if n := c.driver.pins.active.Load(); n != 0 {
-		t.Errorf("%d goroutines are pinned after an error", n)
-	}
-}
-
-func TestGoroutinesDiffer(t *testing.T) {
-	const n = 100
-	ids := make(chan uintptr)
-	hold := make(chan bool)
-	for range n {
-		go func() { ids <- goroutine(); <-hold }()
-	}
-	seen := map[uintptr]bool{goroutine(): true}
-	for range n {
-		seen[<-ids] = true
-	}
-	close(hold)
-	if runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" {
-		if len(seen) != n+1 || seen[0] {
-			t.Errorf("%d live goroutines have %d names", n+1, len(seen))
-		}
-		before := goroutine()
-		growStack(1000)
-		if goroutine() != before {
-			t.Error("a goroutine's name changes")
-		}
 	}
 }
 

@@ -24,8 +24,7 @@
 // a call after Close returns ErrClosed, and a handle is destroyed only when
 // no call with it is in progress. The exceptions are a CopyBatch, and the
 // bytes of a buffer. The driver's notion of a current context belongs to a
-// thread; each call locks its goroutine to one and sets it, and Context.Do
-// does so once for a run of calls.
+// thread; each call locks its goroutine to one and sets it.
 //
 // # Work in flight
 //

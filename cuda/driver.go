@@ -26,7 +26,6 @@ type Driver struct {
 	backend Backend
 	has     [numSymbols]bool // set once, by OpenBackend
 	version Version
-	pins    pins
 
 	mu      sync.Mutex // protects the two below
 	devices []*Device
@@ -69,7 +68,6 @@ func Open() (*Driver, error) {
 // software GPU, in tests.
 func OpenBackend(b Backend) (*Driver, error) {
 	d := &Driver{backend: b, texts: make(map[Result]resultText)}
-	d.pins.init()
 	for _, s := range Symbols() {
 		d.has[s] = b.Has(s)
 	}

@@ -90,15 +90,9 @@ func (c *Context) makeCurrent(f *frame) Result {
 	if f.pinned && f.current == c {
 		return Success
 	}
-	p := c.driver.pins.find()
-	if p == nil || p.current != c {
-		f.set[0] = c.handle
-		if r := c.driver.backend.Call(SymCtxSetCurrent, f.set[:]); r != Success {
-			return r
-		}
-	}
-	if p != nil {
-		p.current = c
+	f.set[0] = c.handle
+	if r := c.driver.backend.Call(SymCtxSetCurrent, f.set[:]); r != Success {
+		return r
 	}
 	if f.pinned {
 		f.current = c

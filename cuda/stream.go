@@ -130,9 +130,10 @@ func (s *Stream) poll(f *frame) (bool, error) {
 }
 
 // Wait waits until all work in the stream is done: also work that is put
-// into it while Wait waits. It spins for the first 100 us, so that it returns
-// within about a microsecond of a short piece of work, and sleeps between
-// queries after that, for 100 us at most. If ctx ends first it returns a
+// into it while Wait waits. It spins for the first 2 ms (100 us
+// where the program has fewer than 4 processors), so that it returns within
+// about a microsecond of a short piece of work, and sleeps between queries
+// after that, each time for 1/32 of the wait so far. If ctx ends first it returns a
 // *DeadlineError, and the work stays in flight.
 func (s *Stream) Wait(ctx context.Context) error { return wait(ctx, s) }
 

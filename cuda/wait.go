@@ -6,13 +6,27 @@ import (
 	"time"
 )
 
-// The phases of a wait: spinning sees the end of a short piece of work at
-// once, sleeping leaves the CPU to others during a long one.
+// The phases of a wait. Spinning sees the end at once; it is bounded, since a
+// CPU does nothing else meanwhile: to the time of moving some 100 MB over PCIe
+// where processors are plenty, less where they are few. After that a nap lasts
+// a small part of what the wait has lasted already, so that it ends at most
+// that part late.
 const (
-	spinFor  = 100 * time.Microsecond
-	firstNap = 5 * time.Microsecond
-	longNap  = 100 * time.Microsecond
+	longSpin  = 2 * time.Millisecond
+	shortSpin = 100 * time.Microsecond
+	fewCPUs   = 4 // and more: long spins
+	napShare  = 32
+	firstNap  = 5 * time.Microsecond
+	longNap   = time.Millisecond
 )
+
+// spinFor is how long a wait spins.
+func spinFor() time.Duration {
+	if runtime.GOMAXPROCS(0) >= fewCPUs {
+		return longSpin
+	}
+	return shortSpin
+}
 
 // polled is what can be waited for. poll is cheap and does not block.
 type polled interface {
@@ -34,14 +48,14 @@ func wait(ctx context.Context, p polled) error {
 	if done || err != nil {
 		return err
 	}
-	for d := firstNap; ; d = min(2*d, longNap) {
+	for {
 		if done, err := p.poll(f); done || err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			return deadline(ctx, p, start)
 		}
-		nap(d)
+		nap(min(max(time.Since(start)/napShare, firstNap), longNap))
 	}
 }
 
@@ -49,7 +63,7 @@ func wait(ctx context.Context, p polled) error {
 // With one processor it makes room for the goroutine that the work may be
 // waiting for, and stays on no thread, since changing threads is slow then.
 func spin(ctx context.Context, p polled, f *frame, start time.Time) (bool, error) {
-	alone := runtime.GOMAXPROCS(0) == 1
+	alone, limit := runtime.GOMAXPROCS(0) == 1, spinFor()
 	if !alone {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -63,7 +77,7 @@ func spin(ctx context.Context, p polled, f *frame, start time.Time) (bool, error
 		if ctx.Err() != nil {
 			return false, deadline(ctx, p, start)
 		}
-		if time.Since(start) > spinFor {
+		if time.Since(start) > limit {
 			return false, nil
 		}
 		if alone {
