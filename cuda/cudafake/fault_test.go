@@ -146,3 +146,46 @@ func TestContextEndsUnderWork(t *testing.T) {
 		t.Errorf("violations %q, want both streams", notes)
 	}
 }
+
+// TestCloseInTheMiddleOfACopy closes the GPU while copies of many pieces run
+// that other goroutines wait for.
+func TestCloseInTheMiddleOfACopy(t *testing.T) {
+	const n = 64 * piece
+	for seed := range uint64(20) {
+		r := newRaw(t, Seed(seed))
+		a, b, d := r.stream(), r.stream(), r.alloc(2*n)
+		r.ok(cuda.SymMemsetD8Async, d, 1, n, a)
+		r.ok(cuda.SymMemsetD8Async, d+n, 1, n, b)
+		time.AfterFunc(time.Duration(seed)*100*time.Microsecond, func() { _ = r.g.Close() }) // its error comes again at the end
+		if got := r.call(cuda.SymCtxSynchronize); got != cuda.Success && got != cuda.Deinitialized {
+			t.Errorf("seed %d: %d", seed, got)
+		}
+		if got := r.call(cuda.SymMemFree, d); got != cuda.Success && got != cuda.Deinitialized {
+			t.Errorf("seed %d: free: %d", seed, got)
+		}
+	}
+}
+
+// TestContextEndDropsWhatOthersWaitFor lets a stream of another device wait for
+// work that is dropped with its context.
+func TestContextEndDropsWhatOthersWaitFor(t *testing.T) {
+	r := newRaw(t, Devices(2), Lag(-1))
+	s, e, d := r.stream(), r.event(), r.alloc(16)
+	r.g.Hang()
+	r.ok(cuda.SymMemsetD8Async, d, 1, 16, s)
+	r.ok(cuda.SymEventRecord, e, s)
+	other := r.out(cuda.SymPrimaryCtxRetain, 1)
+	r.ok(cuda.SymCtxSetCurrent, other)
+	theirs, there := r.stream(), r.alloc(16)
+	r.ok(cuda.SymStreamWaitEvent, theirs, e, 0)
+	r.ok(cuda.SymMemsetD8Async, there, 2, 16, theirs)
+	r.is(cuda.NotReady, cuda.SymStreamQuery, theirs)
+	for r.g.Hanging() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	r.ok(cuda.SymPrimaryCtxRelease, 0)
+	r.sync(theirs)
+	if view(there, 1)[0] != 2 {
+		t.Error("the waiting work did not run")
+	}
+}

@@ -98,7 +98,19 @@ func (g *GPU) schedule() {
 		}
 		g.advance(o)
 	}
+	for _, s := range slices.Clone(g.streams) { // copies that Close has met half done
+		if len(s.queue) == 0 || s.queue[0].state != opRunning {
+			continue
+		}
+		if o := s.queue[0]; !o.kernel() {
+			o.work.end(g)
+			g.complete(o, cuda.Deinitialized)
+		}
+	}
 }
+
+// kernel says whether the operation runs on a goroutine of its own.
+func (o *op) kernel() bool { _, ok := o.work.(*kernelRun); return ok }
 
 // sleep waits until there may be something to do, or until wake if that is
 // not zero.
@@ -152,8 +164,7 @@ func (g *GPU) ready(o *op, now time.Time) (ok, asked bool, at time.Time) {
 	case o.state == opHung:
 		return false, false, at
 	case o.state == opRunning:
-		_, kernel := o.work.(*kernelRun)
-		return !kernel, false, at // a copy goes on; a kernel runs by itself
+		return !o.kernel(), false, at // a copy goes on; a kernel runs by itself
 	}
 	o.deps = slices.DeleteFunc(o.deps, func(d *op) bool { return !d.pending() })
 	waits := len(o.deps) > 0

@@ -60,6 +60,7 @@ func (s *stream) drop(r cuda.Result) {
 		o.finish(r)
 	}
 	s.gpu.idle.Broadcast()
+	s.gpu.poke() // streams of other contexts may wait for these
 }
 
 // waitFor lists what an operation that is queued now has to wait for beside
