@@ -34,7 +34,8 @@ type Queue interface {
 	// neither waits for the other, and no page of one may be in the other.
 	Exchange(in, out *Batch) (Choice, error)
 	// Wait waits until everything started on the queue is done, or ctx ends;
-	// then it fails and the copies go on. The error of a copy comes back
+	// then it fails and the copies go on. What is done already counts as done
+	// also if ctx has ended. The error of a copy comes back
 	// here if no call before has returned it.
 	Wait(ctx context.Context) error
 	// Close waits for the queue, for at most closeWait, and releases it.

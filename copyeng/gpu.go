@@ -111,8 +111,21 @@ func (g *GPU) usable(p Path) bool {
 	return false
 }
 
+// alive fails once the engine is closed.
+func (g *GPU) alive() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return fmt.Errorf("copy engine: %w", ErrClosed)
+	}
+	return nil
+}
+
 // Allocate gives device memory.
 func (g *GPU) Allocate(size uint64) (*Space, error) {
+	if err := g.alive(); err != nil {
+		return nil, err
+	}
 	m, err := g.ctx.Alloc(size)
 	if err != nil {
 		return nil, fmt.Errorf("copy engine: %w", err)
@@ -128,6 +141,9 @@ func (g *GPU) LendDevice(m *cuda.DeviceMemory) *Space {
 // AllocateHost gives pinned, mapped host memory, by cuMemHostAlloc. Large
 // pools come faster from internal/pinned and LendHost.
 func (g *GPU) AllocateHost(size uint64) (*Space, error) {
+	if err := g.alive(); err != nil {
+		return nil, err
+	}
 	m, err := g.ctx.AllocHost(size, 0)
 	if err != nil {
 		return nil, fmt.Errorf("copy engine: %w", err)
@@ -139,6 +155,9 @@ func (g *GPU) AllocateHost(size uint64) (*Space, error) {
 // LendHost makes pinned memory of the caller a space. It fails for memory that
 // is not pinned and mapped from end to end.
 func (g *GPU) LendHost(mem []byte) (*Space, error) {
+	if err := g.alive(); err != nil {
+		return nil, err
+	}
 	if len(mem) == 0 {
 		return nil, &BatchError{"host space", "is empty"}
 	}

@@ -99,16 +99,31 @@ func testContext(e *env) error {
 	cancel()
 	late, cancelLate := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
 	defer cancelLate()
-	for i, c := range []struct {
-		ctx  context.Context
-		want error
-	}{{cancelled, context.Canceled}, {late, context.DeadlineExceeded}} {
-		if err := w.copy(q, w.bigBatch(copyeng.Direction(i), 4096, i, 2)); err != nil {
-			return err
+	noticed := 0
+	for _, size := range []int{4096, 65536, copyeng.MaxPage} {
+		for i, c := range []struct {
+			ctx  context.Context
+			want error
+		}{{cancelled, context.Canceled}, {late, context.DeadlineExceeded}} {
+			if err := w.copy(q, w.bigBatch(copyeng.Direction(i), size, i, 2)); err != nil {
+				return err
+			}
+			// A slow submission may leave nothing to wait for: then all is there.
+			err := q.Wait(c.ctx)
+			switch {
+			case err == nil:
+				err = w.verify()
+			case errors.Is(err, c.want):
+				noticed++
+				err = nil
+			}
+			if err != nil {
+				return fmt.Errorf("wait with a context that has ended gives %v, not %w", err, c.want)
+			}
 		}
-		if err := q.Wait(c.ctx); !errors.Is(err, c.want) {
-			return fmt.Errorf("wait with a context that has ended gives %v, not %w", err, c.want)
-		}
+	}
+	if noticed == 0 {
+		return fmt.Errorf("no wait notices that its context has ended")
 	}
 	// A wait that may or may not last: without an error all must be there.
 	for range 10 {
