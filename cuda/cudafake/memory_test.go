@@ -2,8 +2,12 @@ package cudafake
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,4 +286,58 @@ func TestFill(t *testing.T) {
 			b[i] = 9
 		}
 	}
+}
+
+// mappings counts the process's mappings that the arenas have a part in.
+func (r *raw) mappings() int {
+	r.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		r.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(maps)) {
+		var from, to uintptr
+		if _, err := fmt.Sscanf(line, "%x-%x", &from, &to); err != nil {
+			continue
+		}
+		if d, h := r.g.deviceArena, r.g.hostArena; from < d.base+d.size && to > d.base || from < h.base+h.size && to > h.base {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFreedMemoryLeavesNoMapping allocates and frees in random order: at the
+// end each arena is one mapping again, so that counts of mappings can tell
+// leaks of the code under test.
+func TestFreedMemoryLeavesNoMapping(t *testing.T) {
+	r := newRaw(t)
+	before := r.mappings()
+	rng := rand.New(rand.NewPCG(r.g.Seed(), 5))
+	var dev, pin []uintptr
+	drop := func(list *[]uintptr, free cuda.Symbol) {
+		i := rng.IntN(len(*list))
+		r.ok(free, (*list)[i])
+		*list = slices.Delete(*list, i, i+1)
+	}
+	for range 300 {
+		n := 1 + rng.Uint64N(64<<10)
+		dev, pin = append(dev, r.alloc(n)), append(pin, addr(r.pinned(n)))
+		if len(dev) > 20 {
+			drop(&dev, cuda.SymMemFree)
+			drop(&pin, cuda.SymMemFreeHost)
+		}
+	}
+	if during := r.mappings(); during <= before+40 {
+		t.Errorf("%d mappings before and %d with 40 allocations: the count sees nothing", before, during)
+	}
+	for len(dev) > 0 {
+		drop(&dev, cuda.SymMemFree)
+		drop(&pin, cuda.SymMemFreeHost)
+	}
+	if after := r.mappings(); after != before {
+		t.Errorf("%d mappings in the arenas before, %d after", before, after)
+	}
+	r.clean()
 }
