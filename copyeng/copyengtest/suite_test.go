@@ -57,6 +57,9 @@ func TestHost(t *testing.T) {
 		workers int
 	}{{"Alone", -1}, {"Default", 0}, {"Workers", 5}} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.workers < 0 {
+				t.Skip("the simplest way of copying: only without -short")
+			}
 			var mu sync.Mutex
 			paths := map[copyeng.Path]int{}
 			o := withFaults(Options{Short: testing.Short() || c.workers != 0}, c.workers)
