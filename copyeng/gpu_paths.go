@@ -14,17 +14,12 @@ func (q *gpuQueue) memcpy(b *Batch) error {
 		}
 		return q.stream.CopyDtoH(b.Host.hostPage(p.Host, shift), at, size)
 	}
-	if len(b.Pairs) == 1 {
-		return one(b.Pairs[0])
-	}
-	return q.engine.ctx.Do(func() error {
-		for _, p := range b.Pairs {
-			if err := one(p); err != nil {
-				return err
-			}
+	for _, p := range b.Pairs {
+		if err := one(p); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // batch starts one batched copy on a stream.

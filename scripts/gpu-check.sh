@@ -59,6 +59,7 @@ run() {
 	local bin
 	bin=$(cd "$1" && pwd)
 	out=${2:-$(mktemp -d)}
+	mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
 	export REQUIRE=gpu
 	export -f nvcc_check
 	export root
@@ -68,10 +69,12 @@ run() {
 	[ -x "$bin/tritier-cgo" ] && "$bin/tritier-cgo" --version >/dev/null 2>&1 && tritier=$bin/tritier-cgo
 	step doctor "$tritier" doctor
 	step nvcc bash -c nvcc_check
-	local p
-	for p in $packages; do
-		p=$(echo "$p" | tr / -)
+	local p dir
+	for dir in $packages; do
+		p=$(echo "$dir" | tr / -)
+		cd "$root/$dir" || exit 1 # tests that compile for the CPU read sources
 		step "test-$p" "$bin/$p.test" -test.timeout 280s
+		cd "$out" || exit 1
 	done
 	step calibrate "$tritier" calibrate
 	step bench-copy "$tritier" bench copy --check

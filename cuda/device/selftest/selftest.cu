@@ -123,18 +123,18 @@ extern "C" __global__ void parameters(uint64_t* out, uint8_t a, int8_t b, uint16
 // many are odd.
 extern "C" __global__ void __launch_bounds__(256) block_sum(const uint32_t* values, uint32_t* out) {
     __shared__ uint32_t half[128];
-    extern __shared__ uint32_t all[];
+    extern __shared__ uint32_t every[];
     uint32_t me = threadIdx.x;
-    all[me] = values[blockIdx.x * 256 + me];
-    uint32_t odd = __syncthreads_count(all[me] & 1);
-    if (me >= 128) half[me - 128] = all[me];
+    every[me] = values[blockIdx.x * 256 + me];
+    uint32_t odd = __syncthreads_count(every[me] & 1);
+    if (me >= 128) half[me - 128] = every[me];
     __syncthreads();
     for (uint32_t n = 128; n > 0; n /= 2) {
-        if (me < n) all[me] += n == 128 ? half[me] : all[me + n];
+        if (me < n) every[me] += n == 128 ? half[me] : every[me + n];
         __syncthreads();
     }
     if (me == 0) {
-        out[2 * blockIdx.x] = all[0];
+        out[2 * blockIdx.x] = every[0];
         out[2 * blockIdx.x + 1] = odd;
     }
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3ff5facbcbc20faa619af8adcaaafc946116f0b49e68748138616808aab23509
+// sha256:ad6a06c6d7a2d1d74212e1c0da70e315434674b8c3ce16e9634bbfbd6390756b
 //
 //go:embed selftest.ptx
 var kernelsSelftestSm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:960b64df883879e7910d1ff7134e4718ea47e37b4964d4dd8845d22461b77f1a
+// sha256:e034f2fa5cd3f170f4fae8970a974585dec2155ec3a93f80e0535235625460c5
 //
 //go:embed variants.sm_90.ptx
 var variantsVariantsSm90 []byte
@@ -23,7 +23,7 @@ var variantsVariantsSm90 []byte
 //go:embed magic.sm_90.ptx
 var variantsMagicSm90 []byte
 
-// sha256:1ab3a70f2ba08da146bce69944549705bd37bd71713c618376bbc75e5f321811
+// sha256:be6bbbb1ff7518a617adc64e30c901a14efd000be0f4279f44e6f62b269ff6d8
 //
 //go:embed variants.sm_80.ptx
 var variantsVariantsSm80 []byte
@@ -33,7 +33,7 @@ var variantsVariantsSm80 []byte
 //go:embed magic.sm_80.ptx
 var variantsMagicSm80 []byte
 
-// sha256:cc9ed52b256414486622c083724973a7ba71e25b3ad89c84bf24dd5a58855347
+// sha256:1484faac643bead9375978f6c5df259d7e891040cd2b4e43f8e3b21247108443
 //
 //go:embed variants.sm_70.ptx
 var variantsVariantsSm70 []byte
