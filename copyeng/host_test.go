@@ -1,6 +1,7 @@
 package copyeng
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,7 @@ func TestHostQueueIsBounded(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	g.release()
-	if err := errors.Join(<-started, s.q.Wait(t.Context())); err != nil {
+	if err := errors.Join(within(t, started), s.q.Wait(t.Context())); err != nil {
 		t.Error(err)
 	}
 	if s.device.Bytes()[99*4096] != 7 {
@@ -120,14 +121,56 @@ func TestHostCloseWhileFull(t *testing.T) {
 		_, err := s.q.Copy(s.batch(ToDevice, 99))
 		waiting <- err
 	}()
+	q := s.q.(*hostQueue)
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		q.mu.Lock()
+		waits = q.changed != nil
+		q.mu.Unlock()
+	}
 	closed := make(chan error)
-	go func() { closed <- s.q.Close() }()
-	if err := <-waiting; !errors.Is(err, ErrClosed) {
+	go func() { closed <- q.Close() }()
+	if err := within(t, waiting); !errors.Is(err, ErrClosed) {
 		t.Errorf("copy that waits for room in a queue that is closed: %v", err)
 	}
 	g.release()
-	if err := <-closed; err != nil {
+	if err := within(t, closed); err != nil {
 		t.Error(err)
+	}
+}
+
+// within receives, but not for ever.
+func within(t *testing.T, c <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-c:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing came for 10 s")
+		return nil
+	}
+}
+
+// Large batches are shared among helpers, which are the engine's and come back.
+func TestHostHelpers(t *testing.T) {
+	s := openHostSet(t, HostOptions{Workers: 3})
+	if cap(s.helpers) != 3 {
+		t.Fatalf("%d helpers", cap(s.helpers))
+	}
+	var pages []uint32
+	for i := range uint32(1 << 20 / 4096) {
+		pages = append(pages, i)
+	}
+	for round := range byte(50) {
+		for i := range s.host.Bytes() {
+			s.host.Bytes()[i] = round + byte(i/4096)
+		}
+		s.start(t, s.q, s.batch(ToDevice, pages...))
+		if err := s.q.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(s.host.Bytes(), s.device.Bytes()) {
+			t.Fatal("not all was copied")
+		}
 	}
 }
 
