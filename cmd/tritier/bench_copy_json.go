@@ -13,7 +13,7 @@ func (r *copyReport) json(w io.Writer) error {
 		"gpu": gpuIdentityOf(r.dev), "driver": r.dev.Driver().Version().String(), "pcie": r.pcie,
 		"calibration": r.source, "date": r.date.Format(time.RFC3339), "seconds": r.took.Seconds(),
 		"runs": r.f.runs, "bytes": uint64(r.f.bytes), "seed": r.f.seed,
-		"verified": true, "interrupted": r.interrupted,
+		"verified": r.interrupted || !r.failed, "interrupted": r.interrupted,
 		"link": map[string]any{
 			"to_device_gbps": r.link.ToDevice, "to_host_gbps": r.link.ToHost, "both_ways_gbps": r.link.BothWays,
 		},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -93,6 +94,30 @@ func TestBenchCopySelection(t *testing.T) {
 	_, _, err = tritier(t.Context(), "bench", "copy", "--bytes", "8MiB", "--paths", "hybrid-50", "--pages", "2")
 	if err == nil || !strings.Contains(err.Error(), "this GPU and driver have no path hybrid-50 (they have memcpy-async, zero-copy)") {
 		t.Error(err)
+	}
+}
+
+// Pages go where the row says.
+func TestBenchCopyDirection(t *testing.T) {
+	f := withFakeGPU(t)
+	var launches, toDevice atomic.Int64
+	f.RegisterKernel("copy_inline", func(l *cudafake.Launch) error {
+		launches.Add(1)
+		toDevice.Add(int64(l.U32(504)))
+		return copyInline(l)
+	})
+	for _, c := range []struct {
+		direction string
+		want      int64 // of 3 runs and one that is verified
+	}{{"to-host", 0}, {"to-device", 4}} {
+		launches.Store(0)
+		toDevice.Store(0)
+		if _, _, err := tritier(t.Context(), "bench", "copy", "--bytes", "8MiB", "--runs", "3", "--page", "4KiB", "--pages", "2", "--paths", "zero-copy", "--direction", c.direction); err != nil {
+			t.Fatal(err)
+		}
+		if launches.Load() != 4 || toDevice.Load() != c.want {
+			t.Errorf("%s: %d launches, %d of them to the device", c.direction, launches.Load(), toDevice.Load())
+		}
 	}
 }
 
