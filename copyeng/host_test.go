@@ -90,7 +90,7 @@ func TestHostQueueIsBounded(t *testing.T) {
 	}
 	s.patience = closeWait
 	s.host.Bytes()[99*4096] = 7
-	started := make(chan error)
+	started := make(chan error, 1)
 	go func() {
 		_, err := s.q.Copy(s.batch(ToDevice, 99))
 		started <- err
@@ -116,18 +116,22 @@ func TestHostCloseWhileFull(t *testing.T) {
 	for i := range hostDepth {
 		s.start(t, s.q, s.batch(ToDevice, uint32(i)))
 	}
-	waiting := make(chan error)
+	waiting := make(chan error, 1)
 	go func() {
 		_, err := s.q.Copy(s.batch(ToDevice, 99))
 		waiting <- err
 	}()
 	q := s.q.(*hostQueue)
+	start := time.Now()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("a copy into a full queue does not wait")
+		}
 		q.mu.Lock()
 		waits = q.changed != nil
 		q.mu.Unlock()
 	}
-	closed := make(chan error)
+	closed := make(chan error, 1)
 	go func() { closed <- q.Close() }()
 	if err := within(t, waiting); !errors.Is(err, ErrClosed) {
 		t.Errorf("copy that waits for room in a queue that is closed: %v", err)
