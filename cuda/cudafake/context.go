@@ -148,7 +148,7 @@ func (g *GPU) destroy(x *context) {
 // stop drops the context's queued work and waits for what runs. It is false if
 // that does not end: the memory must then stay.
 func (g *GPU) stop(x *context) bool {
-	limit := time.After(closeLimit)
+	limit := time.After(g.closeLimit)
 	for _, s := range g.streamsOf(x) {
 		s.drop(cuda.ContextIsDestroyed)
 		if len(s.queue) == 0 {
@@ -161,7 +161,7 @@ func (g *GPU) stop(x *context) bool {
 			g.mu.Lock()
 		case <-limit:
 			g.mu.Lock()
-			g.note("%s: still runs %v after its context ended; its memory stays", o.name, closeLimit)
+			g.note("%s: still runs %v after its context ended; its memory stays", o.name, g.closeLimit)
 			return false
 		}
 	}

@@ -244,6 +244,44 @@ func TestCopyToMemoryThatGoes(t *testing.T) {
 	r.g.Release()
 	r.is(cuda.IllegalAddress, cuda.SymStreamSynchronize, s)
 	r.violates("memory that went away")
+
+	r = newRaw(t, Lag(-1))
+	s, d = r.stream(), r.alloc(4096)
+	r.ok(cuda.SymMemHostRegister, m, 4096, 3)
+	r.ok(cuda.SymMemcpyHtoDAsync, d, m, 4096, s)
+	r.g.mu.Lock()
+	r.g.free(r.g.find(m))
+	r.g.mu.Unlock()
+	r.ok(cuda.SymMemHostRegister, m, 1024, 3) // less than the copy needs
+	r.is(cuda.IllegalAddress, cuda.SymStreamSynchronize, s)
+	r.violates("memory that shrank")
+}
+
+// TestBatchWithinTheHost checks that a batch between places of the host is done
+// when the call returns, where one of them is pageable.
+func TestBatchWithinTheHost(t *testing.T) {
+	r := newRaw(t, Lag(-1))
+	s, m, heap := r.stream(), r.pinned(64), r.pages(4096)
+	heap[0] = 9
+	if got, _ := r.batchCall(s, []uintptr{addr(m)}, []uintptr{addr(heap)}, []uintptr{64}, []uint32{1}); got != cuda.Success {
+		t.Fatal(got)
+	}
+	if m[0] != 9 {
+		t.Error("the call returned before the copy was done")
+	}
+}
+
+// TestLargeMemset checks the pattern across pieces, and not beyond.
+func TestLargeMemset(t *testing.T) {
+	r := newRaw(t)
+	const n = 2*piece + 4
+	s, d := r.stream(), r.alloc(n+8)
+	r.ok(cuda.SymMemsetD32Async, d+4, 0x04030201, n/4, s)
+	r.sync(s)
+	want := append(bytes.Repeat([]byte{Poison}, 4), bytes.Repeat([]byte{1, 2, 3, 4}, n/4)...)
+	if !bytes.Equal(view(d, n+8), append(want, bytes.Repeat([]byte{Poison}, 4)...)) {
+		t.Error("the pattern is not whole, or goes beyond its end")
+	}
 }
 
 // BenchmarkCopy is the speed of a 64 MiB copy through the queue.

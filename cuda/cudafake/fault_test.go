@@ -40,8 +40,11 @@ func TestFailAsync(t *testing.T) {
 
 	r.g.FailAsync(cuda.ECCUncorrectable)
 	r.ok(cuda.SymMemsetD8Async, d, 3, 16, a)
+	r.g.DelayOps(5 * time.Millisecond)
 	r.ok(cuda.SymMemsetD8Async, d, 4, 16, b)
+	r.is(cuda.NotReady, cuda.SymStreamQuery, b)
 	r.is(cuda.ECCUncorrectable, cuda.SymStreamSynchronize, a)
+	time.Sleep(10 * time.Millisecond) // were it not dropped, it would run now
 	r.is(cuda.ECCUncorrectable, cuda.SymStreamQuery, b)
 	for _, s := range []cuda.Symbol{cuda.SymMemFree, cuda.SymStreamDestroy} {
 		r.is(cuda.ECCUncorrectable, s, d)
@@ -83,6 +86,14 @@ func TestHang(t *testing.T) {
 		t.Error("the released operation did not run")
 	}
 	r.g.Hang()
+	r.ok(cuda.SymMemsetD8Async, d, 3, 8, a)
+	r.is(cuda.NotReady, cuda.SymStreamQuery, a)
+	for r.g.Hanging() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	r.g.Release()
+	r.g.Hang() // it has hung: this is for the next
+	r.sync(a)
 	r.g.Release() // takes it back
 	r.ok(cuda.SymMemsetD8Async, d, 3, 8, a)
 	r.sync(a)
@@ -145,6 +156,66 @@ func TestContextEndsUnderWork(t *testing.T) {
 	if strings.Count(notes, "in flight when its context ended") != 2 {
 		t.Errorf("violations %q, want both streams", notes)
 	}
+}
+
+// TestStuckKernels ends a context, and then the GPU, under a kernel that does
+// not listen.
+func TestStuckKernels(t *testing.T) {
+	r := newRaw(t)
+	r.g.closeLimit = 10 * time.Millisecond
+	s, d := r.stream(), r.alloc(64)
+	running, over := make(chan struct{}), make(chan struct{})
+	r.g.RegisterKernel("k", func(l *Launch) error {
+		b, err := l.Memory(l.U64(0), 64)
+		close(running)
+		<-over
+		b[0] = 1 // it is still there
+		return err
+	})
+	r.launch(r.kernel("k"), s, uint64(d))
+	<-running
+	r.ok(cuda.SymPrimaryCtxRelease, 0)
+	if v := strings.Join(r.g.Violations(), "\n"); !strings.Contains(v, "kernel k on stream") || !strings.Contains(v, "its memory stays") {
+		t.Errorf("violations %q", v)
+	}
+	err := r.g.Close()
+	if err == nil || !strings.Contains(err.Error(), "kernel k on stream") {
+		t.Errorf("Close: %v", err)
+	}
+	close(over)
+	r.g.goroutines.Wait()
+	r.g.closeErr = nil // the test's end closes again
+}
+
+// TestFreeWaitsForForeignKernels frees pinned memory of one context that a
+// kernel of another uses.
+func TestFreeWaitsForForeignKernels(t *testing.T) {
+	r := newRaw(t, Devices(2))
+	other := r.out(cuda.SymPrimaryCtxRetain, 1)
+	r.ok(cuda.SymCtxSetCurrent, other)
+	m := r.pinned(64)
+	r.ok(cuda.SymCtxSetCurrent, r.ctx)
+	running, over := make(chan struct{}), make(chan struct{})
+	r.g.RegisterKernel("k", func(l *Launch) error {
+		b, err := l.Memory(l.U64(0), 64)
+		close(running)
+		<-over
+		b[0] = 1
+		return err
+	})
+	r.launch(r.kernel("k"), r.stream(), uint64(addr(m)))
+	<-running
+	r.ok(cuda.SymCtxSetCurrent, other)
+	const patience = 10 * time.Millisecond
+	time.AfterFunc(patience, func() { close(over) })
+	begin := time.Now()
+	r.ok(cuda.SymMemFreeHost, addr(m))
+	if took := time.Since(begin); took < patience {
+		t.Errorf("freed after %v, under the kernel", took)
+	}
+	r.ok(cuda.SymCtxSetCurrent, r.ctx)
+	r.ok(cuda.SymCtxSynchronize)
+	r.clean()
 }
 
 // TestCloseInTheMiddleOfACopy closes the GPU while copies of many pieces run

@@ -14,7 +14,8 @@ import (
 const (
 	// hostSpace is the address space of pinned memory.
 	hostSpace = 64 << 30
-	// closeLimit bounds how long Close waits for kernels to return.
+	// closeLimit bounds how long the ends of the GPU and of a context wait
+	// for kernels to return.
 	closeLimit = 10 * time.Second
 	// noteLimit bounds the list of violations.
 	noteLimit = 1000
@@ -24,6 +25,7 @@ const (
 // All methods may be called from any goroutine. Close ends it.
 type GPU struct {
 	config     config
+	closeLimit time.Duration
 	wake       chan struct{} // has room for one: the scheduler has something new to look at
 	goroutines sync.WaitGroup
 
@@ -56,12 +58,13 @@ var _ cuda.Backend = (*GPU)(nil)
 // address space, comes from cuInit as OutOfMemory and is in Violations.
 func New(opts ...Option) *GPU {
 	g := &GPU{
-		config:  newConfig(opts),
-		wake:    make(chan struct{}, 1),
-		current: make(map[int]uintptr),
-		objects: make(map[uintptr]any),
-		kernels: make(map[string]KernelFunc),
-		faults:  faults{calls: make(map[cuda.Symbol]int), next: make(map[cuda.Symbol][]planned)},
+		config:     newConfig(opts),
+		closeLimit: closeLimit,
+		wake:       make(chan struct{}, 1),
+		current:    make(map[int]uintptr),
+		objects:    make(map[uintptr]any),
+		kernels:    make(map[string]KernelFunc),
+		faults:     faults{calls: make(map[cuda.Symbol]int), next: make(map[cuda.Symbol][]planned)},
 		// Handles look like nothing that a test would invent.
 		lastHandle: 0x5eed_0000_0000,
 	}
@@ -133,7 +136,7 @@ func (g *GPU) Close() error {
 func (g *GPU) finish() error {
 	done := make(chan struct{})
 	go func() { g.goroutines.Wait(); close(done) }()
-	limit := time.NewTimer(closeLimit)
+	limit := time.NewTimer(g.closeLimit)
 	defer limit.Stop()
 	g.mu.Unlock()
 	select {
@@ -142,7 +145,7 @@ func (g *GPU) finish() error {
 	case <-limit.C:
 		g.mu.Lock()
 		return fmt.Errorf("cudafake: after %v a kernel still runs: %s (kernels must end when Launch.Done is closed)",
-			closeLimit, strings.Join(g.running(), ", "))
+			g.closeLimit, strings.Join(g.running(), ", "))
 	}
 	if !g.initialised {
 		return nil

@@ -257,3 +257,35 @@ func TestPeers(t *testing.T) {
 	r.sync(s)
 	r.clean()
 }
+
+// TestNoPeer has devices that cannot reach each other.
+func TestNoPeer(t *testing.T) {
+	r := newRaw(t, Devices(2), NoPeer())
+	other := r.out(cuda.SymPrimaryCtxRetain, 1)
+	if got := r.out(cuda.SymDeviceCanAccessPeer, 0, 1); got != 0 {
+		t.Error("the devices can reach each other")
+	}
+	r.is(peerAccessUnsupported, cuda.SymCtxEnablePeerAccess, other, 0)
+}
+
+// TestParameterAccess reads parameters of each type.
+func TestParameterAccess(t *testing.T) {
+	l := &Launch{Params: words(0x3ff8_0000_4040_0000), Grid: [3]uint32{2, 3, 4}, Block: [3]uint32{5, 6, 7}}
+	if l.U64(0) != 0x3ff8_0000_4040_0000 || l.U32(4) != 0x3ff8_0000 || l.F32(0) != 3 || l.F64(0) < 1.5 || l.F64(0) > 1.6 || l.Threads() != 5040 {
+		t.Error("a parameter reads as another value")
+	}
+	if l.err != nil || l.U32(5) != 0 || l.err == nil {
+		t.Errorf("access beyond the end: %v", l.err)
+	}
+}
+
+// TestPriorities asks for the range, in part.
+func TestPriorities(t *testing.T) {
+	r := newRaw(t)
+	least, greatest := newCell(), newCell()
+	r.ok(cuda.SymCtxGetStreamPriorityRange, least.at(), greatest.at())
+	r.ok(cuda.SymCtxGetStreamPriorityRange, 0, 0)
+	if uint32(least.u64()) != 0 || int32(greatest.u64()) != -5 {
+		t.Errorf("priorities %d to %d", int32(least.u64()), int32(greatest.u64()))
+	}
+}

@@ -239,6 +239,9 @@ func TestLeaksAreListed(t *testing.T) {
 			t.Errorf("%q is %d times in the leaks:\n%s", want, strings.Count(all, want), all)
 		}
 	}
+	if strings.Contains(all, blockKind(globalBlock).String()) {
+		t.Errorf("a module's global is its own leak:\n%s", all)
+	}
 	mod, _ := object[*function](r.g, k)
 	r.ok(cuda.SymModuleUnload, mod.module.handle)
 	r.ok(cuda.SymMemFree, dev)
@@ -261,11 +264,13 @@ func TestLeaksOutliveTheirContext(t *testing.T) {
 	if l := r.g.Leaks(); len(l) != 1 {
 		t.Errorf("leaks %q, want the memory", l)
 	}
+	r.out(cuda.SymPrimaryCtxRetain, 0)
+	r.alloc(20)
 	if err := r.g.Close(); err != nil {
 		t.Error(err)
 	}
-	if l := r.g.Leaks(); len(l) != 1 {
-		t.Errorf("leaks %q after Close, want the memory", l)
+	if l := r.g.Leaks(); len(l) != 3 {
+		t.Errorf("leaks %q after Close, want memory of both lives and the context", l)
 	}
 	r.is(cuda.Deinitialized, cuda.SymMemAlloc, newCell().at(), 10)
 }

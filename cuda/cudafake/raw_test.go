@@ -153,7 +153,7 @@ func (r *raw) tracer() (kernel uintptr, ran func() []uint64) {
 // kernel loads a module with a kernel of one 64-bit parameter.
 func (r *raw) kernel(name string) uintptr {
 	r.Helper()
-	src := append([]byte(".version 6.3\n.target sm_70\n.visible .entry "+name+"(.param .u64 p) { ret; }"), 0)
+	src := append([]byte(".version 6.3\n.target sm_70\n.global .u32 g;\n.visible .entry "+name+"(.param .u64 p) { ret; }"), 0)
 	m := r.out(cuda.SymModuleLoadDataEx, addr(src), 0, 0, 0)
 	n := append([]byte(name), 0)
 	f := r.out(cuda.SymModuleGetFunction, m, addr(n))

@@ -75,6 +75,24 @@ func TestEventsOrderStreams(t *testing.T) {
 	}
 }
 
+// TestLag leaves work to itself for less than its lag.
+func TestLag(t *testing.T) {
+	r := newRaw(t, Lag(time.Hour))
+	s, d := r.stream(), r.alloc(16)
+	r.ok(cuda.SymMemsetD8Async, d, 1, 16, s)
+	time.Sleep(5 * time.Millisecond)
+	r.g.mu.Lock()
+	early := len(r.g.streamsOf(r.g.devices[0].primary)[1].queue) == 0
+	r.g.mu.Unlock()
+	if early {
+		t.Error("the work started before its time")
+	}
+	r.sync(s)
+	if view(d, 1)[0] != 1 {
+		t.Error("the work was not done when asked for")
+	}
+}
+
 // TestTornCopies overlaps two large copies to one place: both leave traces.
 func TestTornCopies(t *testing.T) {
 	const n = 8 * piece
@@ -137,6 +155,16 @@ func TestQueriesOfTheDefaultStream(t *testing.T) {
 	r.sync(0)
 	r.ok(cuda.SymStreamQuery, s)
 	r.is(cuda.InvalidHandle, cuda.SymStreamDestroy, 0)
+	other := r.stream()
+	r.g.Hang()
+	r.ok(cuda.SymMemsetD8Async, d, 2, 16, other)
+	r.is(cuda.NotReady, cuda.SymStreamQuery, other)
+	for r.g.Hanging() == 0 {
+		runtime.Gosched()
+	}
+	r.ok(cuda.SymMemsetD8Async, d, 3, 16, 0)
+	r.sync(0) // a non-blocking stream does not hold it up
+	r.g.Release()
 	r.is(cuda.InvalidValue, cuda.SymStreamCreateWithPriority, newCell().at(), 4, 0)
 }
 
