@@ -156,11 +156,11 @@ func fastest(c *copyeng.Curve, i int) (best copyeng.Path, us float64) {
 	return best, us
 }
 
-// Copies within device memory are timed in rounds, so that a launch counts
-// little.
+// Copies within device memory are timed in rounds, so that a launch and the
+// naps of a wait count little.
 const (
 	memoryRateBytes  = 256 << 20
-	memoryRateRounds = 16
+	memoryRateRounds = 64
 	memoryRateWait   = 10 * time.Second
 )
 
