@@ -76,10 +76,12 @@ func (b *Bench) open(size uint64) error {
 
 // Close frees what the bench allocated.
 func (b *Bench) Close() error {
-	var errs []error
 	if b.queue != nil {
-		errs = append(errs, b.queue.Close())
+		if err := b.queue.Close(); err != nil {
+			return err // copies may be in flight: the memory stays theirs
+		}
 	}
+	var errs []error
 	for _, s := range []*Space{b.host, b.device, b.check} {
 		if s != nil {
 			errs = append(errs, s.Close())
@@ -108,10 +110,21 @@ func straight(n uint64) []Pair {
 	return p
 }
 
+// wait polls without a pause: the naps of Queue.Wait, up to a thirtieth of a
+// long wait, are not the path's.
 func (b *Bench) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, closeWait)
-	defer cancel()
-	return b.queue.Wait(ctx)
+	start := time.Now()
+	for {
+		done, err := b.queue.stream.Query()
+		switch {
+		case done || err != nil:
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case time.Since(start) > closeWait:
+			return fmt.Errorf("bench of copies: nothing came of the last copy for %v", closeWait)
+		}
+	}
 }
 
 // fits says whether n pages of a size have room, at most half of the spaces so
@@ -226,17 +239,17 @@ func (b *Bench) Exchange(ctx context.Context, page, n int, paths []Path, runs in
 }
 
 func (b *Bench) runExchange(in, out *Batch, s *Sample) error {
-	switch s.Path {
-	case PathExchange:
-		return b.queue.exchange(in, out)
-	case PathSequential:
+	if s.Chosen {
+		c, err := b.queue.Exchange(in, out)
+		s.Path = c.Path
+		return err
+	}
+	if s.Path == PathSequential {
 		_, err := b.queue.Copy(out)
 		if err == nil {
 			_, err = b.queue.Copy(in)
 		}
 		return err
 	}
-	c, err := b.queue.Exchange(in, out)
-	s.Path = c.Path
-	return err
+	return b.queue.exchange(s.Path, in, out)
 }

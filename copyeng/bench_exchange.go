@@ -39,7 +39,7 @@ func (b *Bench) verifyExchange(ctx context.Context, page, n int, p Path) error {
 			scramble(b.hostPage(b.host, x.Host, page), b.rng.Uint64())
 		}
 	}
-	if err := b.runExchange(&in, &out, &Sample{Path: p}); err != nil {
+	if err := b.runExchange(&in, &out, &Sample{Path: p, Chosen: p == ""}); err != nil {
 		return err
 	}
 	if err := b.wait(ctx); err != nil {

@@ -3,6 +3,7 @@ package copyeng
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tritier/tritier/cuda"
@@ -10,7 +11,8 @@ import (
 
 // CalibrateOptions are the choices of Calibrate. The zero value is good.
 type CalibrateOptions struct {
-	// Runs of each path and cell, of which the median counts; 0 is 7.
+	// Runs of each path and cell, of which the median counts; 0 is 7. Batches
+	// of at most 4 MiB run five times as often.
 	Runs int
 	// Bytes of pinned host memory and of device memory to copy between; 0
 	// is 512 MiB. Less leaves the largest cells out.
@@ -32,6 +34,13 @@ var (
 const (
 	hopeless      = 4
 	hopelessPages = 16
+)
+
+// Small batches vary more, from one run to the next and among the paths, and
+// cost little: they run more often.
+const (
+	smallBytes = 4 << 20
+	smallRuns  = 5
 )
 
 // Calibrate measures every path of the GPU: 6 page sizes, up to 1,024 pages,
@@ -135,10 +144,17 @@ func (r *calibration) curve(d Direction, page int) error {
 }
 
 func (r *calibration) cell(d Direction, page, n int, paths []Path) ([]Sample, error) {
-	if d == bothWays {
-		return r.bench.Exchange(r.ctx, page, n, paths, r.opts.Runs)
+	runs := r.opts.Runs
+	if page*n <= smallBytes {
+		runs *= smallRuns
 	}
-	return r.bench.Cell(r.ctx, d, page, n, paths, r.opts.Runs)
+	if d == bothWays {
+		if err := r.bench.VerifyExchange(r.ctx, page, n, paths); err != nil {
+			return nil, err
+		}
+		return r.bench.Exchange(r.ctx, page, n, paths, runs)
+	}
+	return r.bench.Cell(r.ctx, d, page, n, paths, runs)
 }
 
 // record keeps the medians, and returns the paths worth measuring further.
@@ -159,7 +175,7 @@ func (c *Curve) record(samples []Sample, n int) []Path {
 
 // Link measures large plain copies: the rate that scattered ones are held to.
 func (b *Bench) Link(ctx context.Context, runs int) (Link, error) {
-	half := b.host.size / 2
+	half := min(b.host.size/2, 1<<30) // within one registration of the pool
 	one := func(into, back bool) func() error {
 		return func() error { return b.large(half, into, back) }
 	}
@@ -175,7 +191,7 @@ func (b *Bench) Link(ctx context.Context, runs int) (Link, error) {
 				s.Runs = append(s.Runs, took)
 			}
 		}
-		rates[i] = float64(half) / float64(s.Median())
+		rates[i] = math.Round(100*float64(half)/float64(s.Median())) / 100
 	}
 	return Link{ToDevice: rates[0], ToHost: rates[1], BothWays: 2 * rates[2]}, nil
 }

@@ -12,7 +12,7 @@ import (
 var gpuPaths = []Path{PathMemcpy, PathBatch, PathBatch2, PathBatch4, PathZeroCopy, PathHybrid25, PathHybrid50, PathHybrid75}
 
 // exchangePaths are the ways to copy both ways at once.
-var exchangePaths = []Path{PathSequential, PathExchange}
+var exchangePaths = []Path{PathSequential, PathExchange, PathExchange25, PathExchange40}
 
 // pathsOf are the paths of a direction, in the order of preference.
 func pathsOf(d Direction) []Path {
@@ -65,7 +65,7 @@ func newCurveTable(cal *Calibration, source string, usable func(Path) bool) *cur
 
 // margin is how much slower a path may be that is preferred for its simplicity:
 // less than what two measurements of the same path differ by.
-const margin = 1.02
+const margin = 1.005
 
 // pick takes the first of gpuPaths that is as good as the best.
 func pick(d Direction, ranked []cell) cell {

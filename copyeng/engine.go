@@ -21,7 +21,8 @@ type Engine interface {
 	Choose(dir Direction, pageSize, n int) Choice
 	// Stats is what has been copied so far, by path.
 	Stats() Stats
-	// Close ends the engine's queues and spaces. Nothing may be in flight.
+	// Close waits for the engine's queues and closes them. What was
+	// allocated of a GPU stays to be closed by itself.
 	Close() error
 }
 

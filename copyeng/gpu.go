@@ -104,7 +104,7 @@ func (g *GPU) usable(p Path) bool {
 	switch p {
 	case PathMemcpy, PathZeroCopy, PathExchange, PathSequential:
 		return true
-	case PathBatch, PathBatch2, PathBatch4, PathHybrid25, PathHybrid50, PathHybrid75:
+	case PathBatch, PathBatch2, PathBatch4, PathHybrid25, PathHybrid50, PathHybrid75, PathExchange25, PathExchange40:
 		d := g.ctx.Device().Driver()
 		return d.Has(cuda.SymMemcpyBatchAsyncV2) || d.Has(cuda.SymMemcpyBatchAsync)
 	}
@@ -136,20 +136,6 @@ func (g *GPU) Allocate(size uint64) (*Space, error) {
 // LendDevice makes device memory of the caller a space.
 func (g *GPU) LendDevice(m *cuda.DeviceMemory) *Space {
 	return &Space{owner: g, kind: DeviceMemory, addr: uint64(m.Ptr()), size: m.Size()}
-}
-
-// AllocateHost gives pinned, mapped host memory, by cuMemHostAlloc. Large
-// pools come faster from internal/pinned and LendHost.
-func (g *GPU) AllocateHost(size uint64) (*Space, error) {
-	if err := g.alive(); err != nil {
-		return nil, err
-	}
-	m, err := g.ctx.AllocHost(size, 0)
-	if err != nil {
-		return nil, fmt.Errorf("copy engine: %w", err)
-	}
-	clear(m.Bytes())
-	return &Space{owner: g, kind: HostMemory, addr: uint64(m.DevicePtr()), bytes: m.Bytes(), size: size, free: m.Free}, nil
 }
 
 // LendHost makes pinned memory of the caller a space. It fails for memory that

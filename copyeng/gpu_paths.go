@@ -151,6 +151,28 @@ func (q *gpuQueue) kernel(b *Batch, pairs []Pair) error {
 	return q.lists.inUse(q.engine.ctx, q.stream)
 }
 
+// exchangePart starts an exchange of at most maxStart pages each way. What goes
+// by batch is to the device: copy engines read with larger requests than SMs,
+// which leaves more of the way up to the writes.
+func (q *gpuQueue) exchangePart(p Path, in, out *Batch) error {
+	k := len(in.Pairs) * batched(p) / 100
+	if k == 0 {
+		return q.exchangeKernel(in, out)
+	}
+	if err := q.branch(1); err != nil {
+		return err
+	}
+	rest := *in
+	rest.Pairs = in.Pairs[k:]
+	if err := q.exchangeKernel(&rest, out); err != nil {
+		return err
+	}
+	if err := q.batch(q.sides[0].stream, in, in.Pairs[:k]); err != nil {
+		return err
+	}
+	return q.join(1)
+}
+
 // exchangeBlocks balances the two directions on an H200 with pages of 64 KiB:
 // with many more blocks the writes crowd out the read requests.
 const exchangeBlocks = 32

@@ -134,28 +134,40 @@ func (q *gpuQueue) Exchange(in, out *Batch) (Choice, error) {
 		return q.copy(in)
 	}
 	c := q.engine.choose(bothWays, max(in.PageSize, out.PageSize), max(len(in.Pairs), len(out.Pairs)))
-	if c.Path != PathExchange {
+	if c.Path == PathSequential {
 		if _, err := q.copy(out); err != nil {
 			return c, err
 		}
 		_, err := q.copy(in)
 		return c, err
 	}
-	return c, q.exchange(in, out)
+	return c, q.exchange(c.Path, in, out)
+}
+
+// batched is the share of an exchange's pages to the device, in percent, that a
+// path leaves to the copy engines.
+func batched(p Path) int {
+	switch p {
+	case PathExchange25:
+		return 25
+	case PathExchange40:
+		return 40
+	}
+	return 0
 }
 
 // exchange starts both batches, in as many launches as the longer one needs.
-func (q *gpuQueue) exchange(in, out *Batch) error {
+func (q *gpuQueue) exchange(p Path, in, out *Batch) error {
 	turns := (max(len(in.Pairs), len(out.Pairs)) + maxStart - 1) / maxStart
 	for i := range turns {
 		a, b := *in, *out
 		a.Pairs, b.Pairs = share(in.Pairs, i, turns), share(out.Pairs, i, turns)
-		if err := q.exchangeKernel(&a, &b); err != nil {
+		if err := q.exchangePart(p, &a, &b); err != nil {
 			return fmt.Errorf("exchange %d pages of %d bytes in, %d of %d out on %s: %w",
 				len(in.Pairs), in.PageSize, len(out.Pairs), out.PageSize, q.engine.Name(), err)
 		}
-		q.engine.counter.add(ToDevice, PathExchange, len(a.Pairs), a.PageSize)
-		q.engine.counter.add(ToHost, PathExchange, len(b.Pairs), b.PageSize)
+		q.engine.counter.add(ToDevice, p, len(a.Pairs), a.PageSize)
+		q.engine.counter.add(ToHost, p, len(b.Pairs), b.PageSize)
 	}
 	return nil
 }
@@ -179,23 +191,23 @@ func (q *gpuQueue) Wait(ctx context.Context) error {
 }
 
 // Close waits for what is in flight and releases the queue. If that does not
-// end in time the stream is left behind: what it works on must stay.
+// end in time the queue stays open, and can be waited for or closed again.
 func (q *gpuQueue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	err := q.stream.Wait(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("close copy queue: %w", err)
+	}
 	q.closed = true
 	q.engine.mu.Lock()
 	delete(q.engine.queues, q)
 	q.engine.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
-	defer cancel()
-	err := q.stream.Wait(ctx)
-	if ctx.Err() != nil && err != nil {
-		return fmt.Errorf("close copy queue: %w", err)
-	}
 	errs := []error{err, q.lists.close()}
 	for _, s := range q.sides {
 		errs = append(errs, s.done.Close(), s.stream.Close())

@@ -61,6 +61,7 @@ var modelLaws = map[copyeng.Path]law{
 	copyeng.PathMemcpy: {6, 2.6, 33}, copyeng.PathBatch: {7, 1.4, 50}, copyeng.PathBatch2: {10, 0.9, 51}, copyeng.PathBatch4: {14, 0.8, 52},
 	copyeng.PathZeroCopy: {11.5, 0.02, 51.5}, copyeng.PathHybrid25: {22, 0.3, 53.5}, copyeng.PathHybrid50: {22, 0.5, 53.9}, copyeng.PathHybrid75: {22, 0.8, 53},
 	copyeng.PathSequential: {16, 0.1, 52}, copyeng.PathExchange: {20, 0.05, 88},
+	copyeng.PathExchange25: {24, 0.05, 86}, copyeng.PathExchange40: {26, 0.05, 85},
 }
 
 func modelRow(s *copySettings, x copyCell) copyRow {

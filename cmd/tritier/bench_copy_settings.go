@@ -37,7 +37,7 @@ var (
 		copyeng.PathMemcpy, copyeng.PathBatch, copyeng.PathBatch2, copyeng.PathBatch4, copyeng.PathZeroCopy,
 		copyeng.PathHybrid25, copyeng.PathHybrid50, copyeng.PathHybrid75,
 	}
-	bothPaths = []copyeng.Path{copyeng.PathSequential, copyeng.PathExchange}
+	bothPaths = []copyeng.Path{copyeng.PathSequential, copyeng.PathExchange, copyeng.PathExchange25, copyeng.PathExchange40}
 )
 
 const (
@@ -54,7 +54,7 @@ func pathNames() string {
 	for _, p := range bothPaths {
 		text += ", " + string(p)
 	}
-	return text + " (the last two both ways)"
+	return text + " (the last four both ways)"
 }
 
 // copyCell is one row of a sweep.

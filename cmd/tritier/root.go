@@ -21,7 +21,7 @@ would do with a program's memory accesses.`,
 	root.SilenceErrors = true // main writes it
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReplayCommand(), newTraceCommand(), newNVMeCommand())
-	root.AddCommand(newCalibrateCommand(), newBenchCommand())
+	root.AddCommand(newDoctorCommand(), newCalibrateCommand(), newBenchCommand())
 	root.SetFlagErrorFunc(flagError)
 	version := root.Flags().Bool("version", false, "say which build this is")
 	group := root.RunE
