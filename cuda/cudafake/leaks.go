@@ -7,8 +7,8 @@ import (
 
 // Leaks lists what is live: contexts, streams, events, modules, device memory,
 // pinned and registered memory; and what still was when its context ended.
-// After Close it lists what was live then. A context that was lost leaks
-// nothing, since nothing can be freed in one.
+// After Close it lists what was live then. A context that was lost leaves no
+// leak when it has ended, since nothing can be freed in one.
 func (g *GPU) Leaks() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

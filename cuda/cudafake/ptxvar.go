@@ -37,17 +37,7 @@ func (p *parser) variable() variable {
 			v.name = t
 		}
 	}
-	for p.peek() == "[" {
-		p.next()
-		if p.peek() == "]" { // of a size that is given elsewhere
-			count = 0
-		} else if n := p.number(); n > math.MaxUint32 || count*n > math.MaxUint32 {
-			p.fail("'" + v.name + "' is too large")
-		} else {
-			count *= n
-		}
-		p.expect("]")
-	}
+	count *= p.dimensions(v.name)
 	if v.align&(v.align-1) != 0 || v.align > 1<<20 {
 		p.fail("alignment of '" + v.name + "' is no power of two")
 		v.align = 1
@@ -61,6 +51,24 @@ func (p *parser) variable() variable {
 		p.next()
 	}
 	return v
+}
+
+// dimensions reads [n][n]… and gives their product; it is 0 where the size is
+// given elsewhere.
+func (p *parser) dimensions(name string) uint64 {
+	count := uint64(1)
+	for p.peek() == "[" {
+		p.next()
+		if p.peek() == "]" { // of a size that is given elsewhere
+			count = 0
+		} else if n := p.number(); n > math.MaxUint32 || count*n > math.MaxUint32 {
+			p.fail("'" + name + "' is too large")
+		} else {
+			count *= n
+		}
+		p.expect("]")
+	}
+	return count
 }
 
 // initialiser reads numbers, in braces or without.
