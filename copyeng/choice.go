@@ -20,12 +20,10 @@ const (
 	PathZeroCopy Path = "zero-copy"    // one kernel
 	PathHybrid25 Path = "hybrid-25"    // a kernel, and a quarter by batch
 	PathHybrid50 Path = "hybrid-50"    // a kernel, and half by batch
-	PathHybrid75 Path = "hybrid-75"    // a kernel, and three quarters by batch
 
-	PathExchange   Path = "exchange"    // one kernel for both directions
-	PathExchange25 Path = "exchange-25" // the same, a quarter of the pages to the device by batch
-	PathExchange40 Path = "exchange-40" // the same, two fifths of them
-	PathSequential Path = "sequential"  // one direction after the other, each by its own path
+	PathExchange   Path = "exchange"   // one kernel for both directions
+	PathTwoBatches Path = "batches-4"  // both directions by batch at once, each over four streams
+	PathSequential Path = "sequential" // one direction after the other, each by its own path
 )
 
 // Alternative is a path that was weighed, with the time predicted for it.

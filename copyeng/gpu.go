@@ -104,7 +104,7 @@ func (g *GPU) usable(p Path) bool {
 	switch p {
 	case PathMemcpy, PathZeroCopy, PathExchange, PathSequential:
 		return true
-	case PathBatch, PathBatch2, PathBatch4, PathHybrid25, PathHybrid50, PathHybrid75, PathExchange25, PathExchange40:
+	case PathBatch, PathBatch2, PathBatch4, PathHybrid25, PathHybrid50, PathTwoBatches:
 		d := g.ctx.Device().Driver()
 		return d.Has(cuda.SymMemcpyBatchAsyncV2) || d.Has(cuda.SymMemcpyBatchAsync)
 	}

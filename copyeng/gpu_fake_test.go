@@ -122,7 +122,7 @@ func fill(b []byte, seed uint64) {
 // and whose lists go round the ring.
 func TestPathsOverFake(t *testing.T) {
 	for _, p := range []copyeng.Path{"", copyeng.PathMemcpy, copyeng.PathBatch, copyeng.PathBatch2, copyeng.PathBatch4, copyeng.PathZeroCopy,
-		copyeng.PathHybrid25, copyeng.PathHybrid50, copyeng.PathHybrid75} {
+		copyeng.PathHybrid25, copyeng.PathHybrid50} {
 		t.Run("path="+string(p), func(t *testing.T) {
 			g, _ := fakeGPU(t, copyeng.GPUOptions{Force: p})
 			const page, n = 512, 40000 // three starts; lists of 16,384 pairs

@@ -1,6 +1,8 @@
 package copyeng
 
 import (
+	"errors"
+
 	"github.com/tritier/tritier/cuda"
 )
 
@@ -25,7 +27,7 @@ func (q *gpuQueue) memcpy(b *Batch) error {
 // batch starts one batched copy on a stream.
 func (q *gpuQueue) batch(s *cuda.Stream, b *Batch, pairs []Pair) error {
 	shift, size := shiftOf(b), uint64(b.PageSize)
-	c := &q.calls
+	c := &q.calls[b.Dir]
 	c.Reset()
 	for _, p := range pairs {
 		host, device := b.Host.addr+uint64(p.Host)<<shift, b.Device.addr+uint64(p.Device)<<shift
@@ -44,12 +46,7 @@ func (q *gpuQueue) spread(b *Batch, n int) error {
 	if err := q.branch(n - 1); err != nil {
 		return err
 	}
-	for i := range n - 1 {
-		if err := q.batch(q.sides[i].stream, b, share(b.Pairs, i, n)); err != nil {
-			return err
-		}
-	}
-	if err := q.batch(q.stream, b, share(b.Pairs, n-1, n)); err != nil {
+	if err := q.deal(b, q.sides[:n-1], q.stream); err != nil {
 		return err
 	}
 	return q.join(n - 1)
@@ -151,26 +148,38 @@ func (q *gpuQueue) kernel(b *Batch, pairs []Pair) error {
 	return q.lists.inUse(q.engine.ctx, q.stream)
 }
 
-// exchangePart starts an exchange of at most maxStart pages each way. What goes
-// by batch is to the device: copy engines read with larger requests than SMs,
-// which leaves more of the way up to the writes.
-func (q *gpuQueue) exchangePart(p Path, in, out *Batch) error {
-	k := len(in.Pairs) * batched(p) / 100
-	if k == 0 {
-		return q.exchangeKernel(in, out)
-	}
-	if err := q.branch(1); err != nil {
+// exchangeBatches starts both directions by batched calls over four streams
+// each. A batch's start takes the CPU longer than its copies take the link, so
+// the directions are started at the same time, by two goroutines.
+func (q *gpuQueue) exchangeBatches(in, out *Batch) error {
+	const each = 4
+	if err := q.branch(2*each - 1); err != nil {
 		return err
 	}
-	rest := *in
-	rest.Pairs = in.Pairs[k:]
-	if err := q.exchangeKernel(&rest, out); err != nil {
+	started := make(chan error, 1)
+	go func() { started <- q.deal(out, q.sides[:each]) }()
+	err := q.deal(in, q.sides[each:2*each-1], q.stream)
+	if err := errors.Join(err, <-started); err != nil {
 		return err
 	}
-	if err := q.batch(q.sides[0].stream, in, in.Pairs[:k]); err != nil {
-		return err
+	return q.join(2*each - 1)
+}
+
+// deal starts equal parts of a batch on side streams and, after them, on others.
+func (q *gpuQueue) deal(b *Batch, sides []sideStream, others ...*cuda.Stream) error {
+	n := len(sides) + len(others)
+	for i := range n {
+		var s *cuda.Stream
+		if i < len(sides) {
+			s = sides[i].stream
+		} else {
+			s = others[i-len(sides)]
+		}
+		if err := q.batch(s, b, share(b.Pairs, i, n)); err != nil {
+			return err
+		}
 	}
-	return q.join(1)
+	return nil
 }
 
 // exchangeBlocks balances the two directions on an H200 with pages of 64 KiB:

@@ -23,7 +23,7 @@ type gpuQueue struct {
 
 	mu     sync.Mutex // one call at a time: what follows is scratch of a call
 	closed bool
-	calls  cuda.CopyBatch
+	calls  [2]cuda.CopyBatch // by direction
 	inline pairList
 	lists  listRing
 	fork   *cuda.Event
@@ -111,8 +111,6 @@ func (q *gpuQueue) start(p Path, b *Batch) error {
 		return q.hybrid(b, 25)
 	case PathHybrid50:
 		return q.hybrid(b, 50)
-	case PathHybrid75:
-		return q.hybrid(b, 75)
 	}
 	return fmt.Errorf("no path %q", p)
 }
@@ -144,25 +142,17 @@ func (q *gpuQueue) Exchange(in, out *Batch) (Choice, error) {
 	return c, q.exchange(c.Path, in, out)
 }
 
-// batched is the share of an exchange's pages to the device, in percent, that a
-// path leaves to the copy engines.
-func batched(p Path) int {
-	switch p {
-	case PathExchange25:
-		return 25
-	case PathExchange40:
-		return 40
-	}
-	return 0
-}
-
 // exchange starts both batches, in as many launches as the longer one needs.
 func (q *gpuQueue) exchange(p Path, in, out *Batch) error {
+	part := q.exchangeKernel
+	if p == PathTwoBatches {
+		part = q.exchangeBatches
+	}
 	turns := (max(len(in.Pairs), len(out.Pairs)) + maxStart - 1) / maxStart
 	for i := range turns {
 		a, b := *in, *out
 		a.Pairs, b.Pairs = share(in.Pairs, i, turns), share(out.Pairs, i, turns)
-		if err := q.exchangePart(p, &a, &b); err != nil {
+		if err := part(&a, &b); err != nil {
 			return fmt.Errorf("exchange %d pages of %d bytes in, %d of %d out on %s: %w",
 				len(in.Pairs), in.PageSize, len(out.Pairs), out.PageSize, q.engine.Name(), err)
 		}

@@ -26,12 +26,15 @@ type copyBar struct {
 	Where    string  `json:"where,omitempty"` // the row that it comes from
 	Measured bool    `json:"measured"`
 	Value    float64 `json:"value"`
-	Limit    float64 `json:"limit"`
+	Limit    float64 `json:"limit"` // 0: a figure for information
 	AtLeast  bool    `json:"at_least"` // else at most
 	Unit     string  `json:"unit"`
 }
 
 func (b *copyBar) met() bool {
+	if b.Limit == 0 {
+		return true
+	}
 	if b.AtLeast {
 		return b.Measured && b.Value >= b.Limit
 	}
@@ -66,6 +69,9 @@ func (b *copyBar) valueText() string {
 }
 
 func (b *copyBar) limitText() string {
+	if b.Limit == 0 {
+		return ""
+	}
 	if b.AtLeast {
 		return fmt.Sprintf("at least %.2f", b.Limit)
 	}
@@ -76,6 +82,8 @@ func (b *copyBar) verdict() string {
 	switch {
 	case !b.Measured:
 		return "not measured"
+	case b.Limit == 0:
+		return ""
 	case b.met():
 		return "met"
 	}
@@ -88,8 +96,8 @@ func (r *copyReport) bars() []copyBar {
 		return nil
 	}
 	bars := []copyBar{
-		r.worstRatio("chooser over the best path, one way, worst", copyToDevice, copyToHost),
-		r.worstRatio("chooser over the best path, both ways, worst", copyBoth),
+		r.worstRatio("chooser over the best path, one way, worst", ratioBar, copyToDevice, copyToHost),
+		r.worstRatio("chooser over the best path, both ways, worst", 0, copyBoth),
 	}
 	for d := range copyBoth + 1 {
 		bars = append(bars, r.shares(d)...)
@@ -100,8 +108,8 @@ func (r *copyReport) bars() []copyBar {
 }
 
 // worstRatio is the row where the chooser loses most against the best path.
-func (r *copyReport) worstRatio(name string, directions ...copyDirection) copyBar {
-	b := copyBar{Name: name, Limit: ratioBar, Unit: unitRatio}
+func (r *copyReport) worstRatio(name string, limit float64, directions ...copyDirection) copyBar {
+	b := copyBar{Name: name, Limit: limit, Unit: unitRatio}
 	for i := range r.rows {
 		x := &r.rows[i]
 		v, ok := x.ratio()

@@ -35,9 +35,9 @@ func (d copyDirection) text() string {
 var (
 	batchPaths = []copyeng.Path{
 		copyeng.PathMemcpy, copyeng.PathBatch, copyeng.PathBatch2, copyeng.PathBatch4, copyeng.PathZeroCopy,
-		copyeng.PathHybrid25, copyeng.PathHybrid50, copyeng.PathHybrid75,
+		copyeng.PathHybrid25, copyeng.PathHybrid50,
 	}
-	bothPaths = []copyeng.Path{copyeng.PathSequential, copyeng.PathExchange, copyeng.PathExchange25, copyeng.PathExchange40}
+	bothPaths = []copyeng.Path{copyeng.PathSequential, copyeng.PathExchange, copyeng.PathTwoBatches}
 )
 
 const (
@@ -54,7 +54,7 @@ func pathNames() string {
 	for _, p := range bothPaths {
 		text += ", " + string(p)
 	}
-	return text + " (the last four both ways)"
+	return text + " (the last three both ways)"
 }
 
 // copyCell is one row of a sweep.
