@@ -118,7 +118,7 @@ func TestVerifyExchange(t *testing.T) {
 	g, _ := fakeGPU(t, copyeng.GPUOptions{})
 	b := newBench(t, g)
 	for _, c := range []struct{ page, n int }{{512, 1}, {4096, 200}, {256 << 10, 4}} {
-		if err := b.VerifyExchange(t.Context(), c.page, c.n, []copyeng.Path{"", copyeng.PathExchange, copyeng.PathSequential}); err != nil {
+		if err := b.VerifyExchange(t.Context(), c.page, c.n, []copyeng.Path{"", copyeng.PathExchange, copyeng.PathSequential, copyeng.PathTwoBatches}); err != nil {
 			t.Errorf("%d pages of %d bytes: %v", c.n, c.page, err)
 		}
 	}

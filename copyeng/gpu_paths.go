@@ -24,10 +24,9 @@ func (q *gpuQueue) memcpy(b *Batch) error {
 	return nil
 }
 
-// batch starts one batched copy on a stream.
-func (q *gpuQueue) batch(s *cuda.Stream, b *Batch, pairs []Pair) error {
+// batch starts one batched copy on a stream. c is scratch.
+func (q *gpuQueue) batch(c *cuda.CopyBatch, s *cuda.Stream, b *Batch, pairs []Pair) error {
 	shift, size := shiftOf(b), uint64(b.PageSize)
-	c := &q.calls[b.Dir]
 	c.Reset()
 	for _, p := range pairs {
 		host, device := b.Host.addr+uint64(p.Host)<<shift, b.Device.addr+uint64(p.Device)<<shift
@@ -46,7 +45,12 @@ func (q *gpuQueue) spread(b *Batch, n int) error {
 	if err := q.branch(n - 1); err != nil {
 		return err
 	}
-	if err := q.deal(b, q.sides[:n-1], q.stream); err != nil {
+	streams := [4]*cuda.Stream{}
+	for i, s := range q.sides[:n-1] {
+		streams[i] = s.stream
+	}
+	streams[n-1] = q.stream
+	if err := q.deal(&q.calls[0], b, streams[:n]...); err != nil {
 		return err
 	}
 	return q.join(n - 1)
@@ -65,7 +69,7 @@ func (q *gpuQueue) hybrid(b *Batch, percent int) error {
 	if err := q.kernel(b, b.Pairs[k:]); err != nil {
 		return err
 	}
-	if err := q.batch(q.sides[0].stream, b, b.Pairs[:k]); err != nil {
+	if err := q.batch(&q.calls[0], q.sides[0].stream, b, b.Pairs[:k]); err != nil {
 		return err
 	}
 	return q.join(1)
@@ -149,33 +153,51 @@ func (q *gpuQueue) kernel(b *Batch, pairs []Pair) error {
 }
 
 // exchangeBatches starts both directions by batched calls over four streams
-// each. A batch's start takes the CPU longer than its copies take the link, so
-// the directions are started at the same time, by two goroutines.
+// each. Starting a batch takes the CPU about as long as its pages take the
+// link, so that one thread alone would hold the copies up: four goroutines each
+// start the half of a direction.
 func (q *gpuQueue) exchangeBatches(in, out *Batch) error {
-	const each = 4
-	if err := q.branch(2*each - 1); err != nil {
+	if err := q.branch(2*exchangeStreams - 1); err != nil {
 		return err
 	}
-	started := make(chan error, 1)
-	go func() { started <- q.deal(out, q.sides[:each]) }()
-	err := q.deal(in, q.sides[each:2*each-1], q.stream)
-	if err := errors.Join(err, <-started); err != nil {
+	lanes := make([]*cuda.Stream, 0, 2*exchangeStreams)
+	for _, s := range q.sides[:2*exchangeStreams-1] {
+		lanes = append(lanes, s.stream)
+	}
+	lanes = append(lanes, q.stream)
+	started := make(chan error, submitters-1)
+	half := func(i int) error { // 0 and 1 to the host, 2 and 3 to the device
+		b := out
+		if i >= submitters/2 {
+			b = in
+		}
+		part := *b
+		part.Pairs = share(b.Pairs, i%2, 2)
+		const each = 2 * exchangeStreams / submitters
+		return q.deal(&q.calls[i], &part, lanes[i*each:(i+1)*each]...)
+	}
+	for i := range submitters - 1 {
+		go func() { started <- half(i) }()
+	}
+	err := half(submitters - 1)
+	for range submitters - 1 {
+		err = errors.Join(err, <-started)
+	}
+	if err != nil {
 		return err
 	}
-	return q.join(2*each - 1)
+	return q.join(2*exchangeStreams - 1)
 }
 
-// deal starts equal parts of a batch on side streams and, after them, on others.
-func (q *gpuQueue) deal(b *Batch, sides []sideStream, others ...*cuda.Stream) error {
-	n := len(sides) + len(others)
-	for i := range n {
-		var s *cuda.Stream
-		if i < len(sides) {
-			s = sides[i].stream
-		} else {
-			s = others[i-len(sides)]
-		}
-		if err := q.batch(s, b, share(b.Pairs, i, n)); err != nil {
+const (
+	exchangeStreams = 4 // of each direction
+	submitters      = 4 // goroutines
+)
+
+// deal starts equal parts of a batch on streams.
+func (q *gpuQueue) deal(scratch *cuda.CopyBatch, b *Batch, streams ...*cuda.Stream) error {
+	for i, s := range streams {
+		if err := q.batch(scratch, s, b, share(b.Pairs, i, len(streams))); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type gpuQueue struct {
 
 	mu     sync.Mutex // one call at a time: what follows is scratch of a call
 	closed bool
-	calls  [2]cuda.CopyBatch // by direction
+	calls  [submitters]cuda.CopyBatch // one for each goroutine that starts
 	inline pairList
 	lists  listRing
 	fork   *cuda.Event
@@ -100,7 +100,7 @@ func (q *gpuQueue) start(p Path, b *Batch) error {
 	case PathMemcpy:
 		return q.memcpy(b)
 	case PathBatch:
-		return q.batch(q.stream, b, b.Pairs)
+		return q.batch(&q.calls[0], q.stream, b, b.Pairs)
 	case PathBatch2:
 		return q.spread(b, 2)
 	case PathBatch4:
