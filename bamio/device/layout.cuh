@@ -74,13 +74,17 @@ struct alignas(64) Drive {
     uint32_t first_queue;
     uint32_t queue_count;
     uint32_t id;
-    uint32_t reserved[7];
+    uint32_t reserved0;
+    uint64_t iova;  // of payload buffer 0 in this drive's address space, and
+    uint64_t lists; // of its PRP list: what commands to this drive must use
+    uint32_t reserved[4];
 };
 
 // Payload is a set of equal buffers for data. Buffer i is at base + i * bytes
-// for the GPU and at iova + i * bytes for the controllers; its PRP list, for
-// commands of more than two pages, is at lists + i * list_bytes (an IOVA), made
-// by the host once: entry k is the address of the buffer's page k + 1.
+// for the GPU and at Drive.iova + i * bytes for a controller; its PRP list, for
+// commands of more than two pages, is at Drive.lists + i * list_bytes (an IOVA),
+// made by the host once: entry k is the address of the buffer's page k + 1.
+// iova and lists here are drive 0's.
 struct alignas(64) Payload {
     uint64_t base;
     uint64_t iova;
@@ -114,6 +118,7 @@ enum : uint32_t {
     kBadArgument = 0x40000,  // outside the drive, the buffer, or the command's limits
     kStopped = 0x50000,      // the host asked kernels to end
     kNoCompletion = 0x60000, // a completion for another generation: protocol broken
+    kRequestFailed = 0x70000, // the CPU could not do what a request of the RequestRing asked for
 };
 
 // RequestRing carries requests for work that only the CPU can do from GPU to
@@ -137,3 +142,8 @@ struct alignas(128) RequestRing {
 
 } // namespace bamio
 } // namespace tritier
+
+// Additions since the first version (the host sets both, package bamio):
+// - Drive.iova and Drive.lists: controllers have address spaces of their own, so
+//   PRPs come from the command's drive, not from Engine.payload.
+// - kRequestFailed: how the CPU answers a request whose handler failed.
