@@ -27,7 +27,9 @@ enum : uint32_t {
 
 // Cid is a command id's word in GPU memory: state in bits 0-1, and once done the
 // status field of the completion (SC, SCT, CRD, M, DNR: 15 bits) in bits 16-30.
-// dword0 is the completion's command-specific dword.
+// dword0 is the completion's command-specific dword, of failed commands only. Bits
+// 2-15 are the generation: what the id on the wire carries above the index, so
+// that a completion that comes twice or very late does not fit the next command.
 struct Cid {
     uint32_t word;
     uint32_t dword0;
@@ -119,17 +121,19 @@ enum : uint32_t {
     kStopped = 0x50000,      // the host asked kernels to end
     kNoCompletion = 0x60000, // a completion for another generation: protocol broken
     kRequestFailed = 0x70000, // the CPU could not do what a request of the RequestRing asked for
+    kBusy = 0x80000,          // no place in the queue or ring within the deadline; nothing was sent
 };
 
 // RequestRing carries requests for work that only the CPU can do from GPU to
 // CPU: many producers, one consumer, bounded. Entry n is in slot n % slots.
 // Slots are in pinned host memory, the tail in GPU memory.
 struct alignas(64) Request {
-    uint32_t sequence; // low half of n + 1 once the request is whole, release
+    uint32_t sequence; // low half of n + 1 once the request is whole, release; top bit flipped once the result is taken
     uint32_t kind;
     uint64_t argument[5];
     uint32_t done;   // written by the CPU: low half of n + 1, release, after result
     uint32_t result; // a status
+    uint32_t abandoned; // by the producer, who gave up: low half of n + 1
 };
 
 struct alignas(128) RequestRing {
@@ -147,3 +151,5 @@ struct alignas(128) RequestRing {
 // - Drive.iova and Drive.lists: controllers have address spaces of their own, so
 //   PRPs come from the command's drive, not from Engine.payload.
 // - kRequestFailed: how the CPU answers a request whose handler failed.
+// - kBusy: nothing was sent, the caller may try again; Request.abandoned; the
+//   generation of command ids. The host need not set any of them.

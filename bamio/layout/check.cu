@@ -77,6 +77,7 @@ FIELD(Request, request_kind, kind);
 FIELD(Request, request_argument, argument);
 FIELD(Request, request_done, done);
 FIELD(Request, request_result, result);
+FIELD(Request, request_abandoned, abandoned);
 
 TRITIER_EXPORT_CONST(size_ring, sizeof(RequestRing));
 FIELD(RequestRing, ring_slots, slots);
@@ -92,6 +93,7 @@ TRITIER_EXPORT_CONST(status_bad_argument, kBadArgument);
 TRITIER_EXPORT_CONST(status_stopped, kStopped);
 TRITIER_EXPORT_CONST(status_no_completion, kNoCompletion);
 TRITIER_EXPORT_CONST(status_request_failed, kRequestFailed);
+TRITIER_EXPORT_CONST(status_busy, kBusy);
 
 // layout_probe says what a kernel finds behind the address that it was given:
 // the version, the counts, and the first queue's id and depth. A test on a GPU

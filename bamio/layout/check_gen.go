@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d7c2bebeb2d8b5f0c1578f9c12edb25fde89b01e370bede20b37bb8952280aa4
+// sha256:45b104b35e9075365d9dd267dd28df556c3ba28ee61d73322d88290e40a1c492
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -84,6 +84,7 @@ const (
 	offsetRequestArgument  = 8
 	offsetRequestDone      = 48
 	offsetRequestResult    = 52
+	offsetRequestAbandoned = 56
 	sizeRing               = 384
 	offsetRingSlots        = 0
 	offsetRingCount        = 8
@@ -97,6 +98,7 @@ const (
 	statusStopped          = 327680
 	statusNoCompletion     = 393216
 	statusRequestFailed    = 458752
+	statusBusy             = 524288
 )
 
 // kernels are the kernels of check.cu, loaded into one context. Its

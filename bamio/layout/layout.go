@@ -116,7 +116,9 @@ type Request struct {
 	Argument [5]uint64
 	Done     uint32 // written by the CPU: low half of n + 1, after Result
 	Result   uint32
-	_        [2]uint32
+	// Abandoned is written by the producer when it gives up: low half of n + 1.
+	Abandoned uint32
+	_         uint32
 }
 
 // RequestRing is the GPU's side of the request ring.
@@ -141,4 +143,5 @@ const (
 	Stopped       = 0x50000 // the host asked kernels to end
 	NoCompletion  = 0x60000 // a completion for another generation: protocol broken
 	RequestFailed = 0x70000 // the CPU could not do what a request asked for
+	Busy          = 0x80000 // no place within the deadline; nothing was sent
 )

@@ -42,7 +42,7 @@ var device = []struct {
 	}},
 	{Request{}, sizeRequest, map[string]uintptr{
 		"Sequence": offsetRequestSequence, "Kind": offsetRequestKind, "Argument": offsetRequestArgument,
-		"Done": offsetRequestDone, "Result": offsetRequestResult,
+		"Done": offsetRequestDone, "Result": offsetRequestResult, "Abandoned": offsetRequestAbandoned,
 	}},
 	{RequestRing{}, sizeRing, map[string]uintptr{
 		"Slots": offsetRingSlots, "Count": offsetRingCount, "Tail": offsetRingTail, "Head": offsetRingHead,
@@ -82,6 +82,7 @@ func TestConstants(t *testing.T) {
 		{Free, stateFree}, {InFlight, stateInFlight}, {Done, stateDone}, {Abandoned, stateAbandoned},
 		{OK, statusOk}, {Timeout, statusTimeout}, {QueueFailed, statusQueueFailed}, {DeviceGone, statusDeviceGone},
 		{BadArgument, statusBadArgument}, {Stopped, statusStopped}, {NoCompletion, statusNoCompletion}, {RequestFailed, statusRequestFailed},
+		{Busy, statusBusy},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("constant %d: %#x, on the device %#x", i, x[0], x[1])
