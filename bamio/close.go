@@ -31,14 +31,14 @@ func (e *Engine) Close() error {
 		// Serve goes on meanwhile: kernels may wait for its answers.
 		if err := e.gpu.Synchronize(ctx); err != nil && e.gpu.Err() == nil {
 			e.life.close()
-			return &BusyError{"kernels are", time.Since(begun).Round(time.Millisecond), err}
+			return &BusyError{"close", "kernels are", time.Since(begun).Round(time.Millisecond), err}
 		}
 	}
 	e.life.close()
 	select {
 	case <-e.life.idle:
 	case <-ctx.Done():
-		return &BusyError{"methods of the engine are", time.Since(begun).Round(time.Millisecond), nil}
+		return &BusyError{"close", "methods of the engine are", time.Since(begun).Round(time.Millisecond), nil}
 	}
 	return e.release()
 }

@@ -25,9 +25,10 @@ type Engine struct {
 	memory  *cuda.DeviceMemory // what image describes
 	at      cuda.Ptr           // its address
 
-	look look    // copies of what the GPU is doing
-	life life    // who uses the engine
-	_    noCopy_ // an Engine is its address
+	look   look    // copies of what the GPU is doing
+	life   life    // who uses the engine
+	served served  // the request ring's consumer
+	_      noCopy_ // an Engine is its address
 }
 
 // noCopy_ makes go vet refuse copies.
@@ -71,7 +72,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 // anything that the CPU writes often.
 const (
 	stopAt    = 0
-	wordsAt   = page // sources of small copies to the GPU, see watch.go
+	wordAt    = page // source of small copies to the GPU, under look.mu
 	slotsAt   = 2 * page
 	slotBytes = 64
 )

@@ -32,16 +32,20 @@ func (e *SetupError) Error() string {
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// BusyError says that Close could not free anything since something is still
-// using the engine. Call Close again once it has ended.
+// BusyError says that something did not end in time that had been asked to. Of
+// Close it means that nothing was freed: call it again once that has ended.
 type BusyError struct {
-	What  string // kernels, or methods of the engine
+	Call  string // close, or serve
+	What  string // "kernels are", "methods of the engine are", "a request handler is"
 	After time.Duration
 	Err   error
 }
 
 func (e *BusyError) Error() string {
-	s := fmt.Sprintf("bamio: close: %s still in progress %v after they were asked to end; nothing was freed: close again once they have ended", e.What, e.After)
+	s := fmt.Sprintf("bamio: %s: %s still in progress after %v", e.Call, e.What, e.After)
+	if e.Call == "close" {
+		s += "; nothing was freed: close again once they have ended"
+	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

@@ -23,6 +23,7 @@ const (
 	queueBytes  = int(unsafe.Sizeof(layout.Queue{}))
 	cidBytes    = int(unsafe.Sizeof(layout.Cid{}))
 	ringBytes   = int(unsafe.Sizeof(layout.RequestRing{}))
+	failedAt    = int(unsafe.Offsetof(layout.Queue{}.Failed))
 	line        = 128 // alignment of queues, a line of the GPU's cache
 )
 
@@ -106,7 +107,7 @@ func (e *Engine) fillQueue(l *layout.Queue, i int, b []byte) {
 		ID: uint32(q.at.ID), NSID: e.drives[q.drive].ns.ID, Drive: uint32(q.drive),
 	}
 	first := e.first()
-	l.Tickets, l.Rung, l.Freed, l.CQHead = first, first, first, first
+	l.Tickets, l.Rung, l.Freed, l.CQHead, l.NextCid = first, first, first, first, first
 	if first == 0 {
 		return // a mark is never zero in the first lap
 	}

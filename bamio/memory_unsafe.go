@@ -20,6 +20,11 @@ func load32(b []byte, off int) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[off : off+4][0])))
 }
 
+// load64 reads two words, of an entry that may be half written.
+func load64(b []byte, off int) uint64 {
+	return uint64(load32(b, off)) | uint64(load32(b, off+4))<<32
+}
+
 // store32 writes a word that a GPU reads meanwhile, after all that was written before.
 func store32(b []byte, off int, v uint32) {
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&b[off : off+4][0])), v)

@@ -212,10 +212,11 @@ func unregister(r **cuda.Registration) error {
 	return err
 }
 
-// deleteQueues gives the queue pairs back. What the GPU has consumed would look
-// new to libnvm, which has seen none of it and would ring the head doorbell
-// backward: so the completion queues are cleared first. A queue that the
-// controller does not give up belongs to Controller.Close from here on.
+// deleteQueues gives the queue pairs back. libnvm, which has polled none of it,
+// takes what lies in the completion queue for new up to where the GPU is (or
+// nothing, in odd laps), and rings the head doorbell with the GPU's position:
+// never backward. A queue that the controller does not give up belongs to
+// Controller.Close from here on.
 func (e *Engine) deleteQueues() {
 	for _, q := range e.queues {
 		p := e.drives[q.drive].port
@@ -223,7 +224,6 @@ func (e *Engine) deleteQueues() {
 			continue
 		}
 		if p.held == nil && p.ctrl.State() == libnvm.StateReady {
-			clear(view(q.at.CQ, q.at.Depth*cqeBytes))
 			p.held = q.pair.Close()
 		} else if p.held == nil {
 			p.held = fmt.Errorf("the controller is %s: %w", p.ctrl.State(), libnvm.ErrClosed)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/bamio/bamiofake"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
 	"github.com/tritier/tritier/libnvm"
@@ -126,4 +127,100 @@ func (r *rig) open(o bamio.Options) *bamio.Engine {
 		}
 	})
 	return e
+}
+
+// ptx is a kernel that takes the engine; what it does is Go.
+const ptx = `
+.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry gpu_io(.param .u64 engine)
+{
+	ret;
+}
+`
+
+// launched is a kernel in flight.
+type launched struct {
+	r      *rig
+	module *cuda.Module
+	stream *cuda.Stream
+	event  *cuda.Event
+	result chan error
+}
+
+// launch runs f as a kernel.
+func (r *rig) launch(e *bamio.Engine, f func(d *bamiofake.Device) error) *launched {
+	r.t.Helper()
+	k := &launched{r: r, result: make(chan error, 1)}
+	r.fake.RegisterKernel("gpu_io", func(l *cudafake.Launch) error {
+		d, err := bamiofake.Open(l, l.U64(0))
+		if err == nil {
+			err = f(d)
+		}
+		k.result <- err
+		return nil
+	})
+	fail := func(err error) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	var err error
+	k.module, err = r.gpu.LoadModule([]byte(ptx))
+	fail(err)
+	fn, err := k.module.Function("gpu_io")
+	fail(err)
+	k.stream, err = r.gpu.NewStream()
+	fail(err)
+	k.event, err = r.gpu.NewEvent(false)
+	fail(err)
+	fail(fn.LaunchArgs(k.stream, cuda.LaunchConfig{Grid: cuda.D1(1), Block: cuda.D1(32)}, e.Ptr()))
+	fail(k.event.Record(k.stream))
+	return k
+}
+
+// end frees what launch has made, once the kernel has ended.
+func (k *launched) end() error {
+	return errors.Join(k.event.Close(), k.stream.Close(), k.module.Close())
+}
+
+// run runs f as a kernel under Watch, and returns both results.
+func (r *rig) run(e *bamio.Engine, f func(d *bamiofake.Device) error) (watched, kernel error) {
+	r.t.Helper()
+	k := r.launch(e, f)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	watched = e.Watch(ctx, k.event)
+	select {
+	case kernel = <-k.result:
+	case <-ctx.Done():
+		r.t.Fatal("the kernel did not end")
+	}
+	if err := k.end(); err != nil {
+		r.t.Error(err)
+	}
+	return watched, kernel
+}
+
+// must is run without errors.
+func (r *rig) must(e *bamio.Engine, f func(d *bamiofake.Device) error) {
+	r.t.Helper()
+	watched, kernel := r.run(e, f)
+	if err := errors.Join(watched, kernel); err != nil {
+		r.t.Fatalf("%+v", err)
+	}
+}
+
+// threads runs f n times at once, as threads of a kernel, and joins the errors.
+func threads(n int, f func(i int) error) error {
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- f(i) }()
+	}
+	var all []error
+	for range n {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
 }

@@ -21,6 +21,7 @@ const (
 	Stopped       Status = layout.Stopped
 	NoCompletion  Status = layout.NoCompletion
 	RequestFailed Status = layout.RequestFailed
+	Busy          Status = layout.Busy
 )
 
 // nvmeMask is SC and SCT of a completion's status field.
@@ -35,6 +36,7 @@ var statusTexts = map[Status]string{
 	Stopped:       "the host asked kernels to end",
 	NoCompletion:  "a completion of another generation of the command id",
 	RequestFailed: "the CPU could not do what was requested",
+	Busy:          "no place in the queue or ring within the deadline; nothing was sent",
 }
 
 // String is the status in words.
