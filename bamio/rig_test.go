@@ -117,8 +117,12 @@ func (r *rig) open(o bamio.Options) *bamio.Engine {
 		err := e.Close()
 		var held *bamio.HeldError
 		if r.gone && errors.As(err, &held) {
+			err = nil
+			for _, c := range r.ctrls {
+				_ = c.Close() // of a drive that is gone, which is the point
+			}
 			for _, s := range r.soft {
-				err = errors.Join(s.Close())
+				err = errors.Join(err, s.Close())
 			}
 			err = errors.Join(err, e.Close())
 		}

@@ -244,7 +244,7 @@ func (w *watch) over() uint32 {
 			return why
 		}
 	}
-	if atomic.LoadUint32(w.d.stop) != 0 || w.d.ended() {
+	if w.d.Stopped() {
 		return layout.Stopped
 	}
 	if time.Since(w.begun) > time.Duration(w.d.Engine.DeadlineNS) {
@@ -262,3 +262,6 @@ func (d *Device) ended() bool {
 		return false
 	}
 }
+
+// Stopped says that the host asked kernels to end.
+func (d *Device) Stopped() bool { return atomic.LoadUint32(d.stop) != 0 || d.ended() }
