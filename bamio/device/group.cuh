@@ -14,14 +14,14 @@
 #include "tritier.cuh"
 
 // Before loops of a few rounds, all wanted, and before loops that hardly ever
-// come to a second round, which compilers must not repeat in the code. nvcc
-// knows only its own spelling, g++ only the other.
+// come to a second round, which must not be repeated in the code. nvcc knows
+// only its own spelling; on a CPU the second is left to the compiler.
 #if TRITIER_GPU
 #define TRITIER_UNROLL _Pragma("unroll")
 #define TRITIER_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TRITIER_UNROLL _Pragma("GCC unroll 8")
-#define TRITIER_NO_UNROLL _Pragma("GCC unroll 1")
+#define TRITIER_NO_UNROLL
 #endif
 
 namespace tritier {

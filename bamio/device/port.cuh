@@ -26,13 +26,16 @@ struct Port {
     const uint32_t* stop; // or null
 };
 
-TRITIER_DEVICE uint32_t log2_up(uint32_t v) {
-    uint32_t bits = 0;
-    TRITIER_NO_UNROLL
-    while (bits < 16 && (1u << bits) < v) {
-        bits++;
+// bits_for is the number of bits that tell n values apart.
+TRITIER_DEVICE uint32_t bits_for(uint32_t n) {
+    if (n <= 1) {
+        return 0;
     }
-    return bits;
+#if TRITIER_GPU
+    return 32 - static_cast<uint32_t>(__clz(static_cast<int>(n - 1)));
+#else
+    return 32 - static_cast<uint32_t>(__builtin_clz(n - 1));
+#endif
 }
 
 // open_port loads the queue of the given index in Engine.queues.
@@ -49,7 +52,7 @@ TRITIER_DEVICE Port open_port(const Engine* e, uint32_t queue) {
     p.depth = q->depth;
     p.cq_depth = q->cq_depth;
     p.cid_count = q->cid_count;
-    p.cid_bits = log2_up(q->cid_count);
+    p.cid_bits = bits_for(q->cid_count);
     p.nsid = q->nsid;
     p.deadline_ns = e->deadline_ns;
     p.stop = reinterpret_cast<const uint32_t*>(e->stop);

@@ -165,7 +165,8 @@ TRITIER_DEVICE bool try_submit(const G& g, const Port& p, const Command& c, bool
     }
     fit = from_leader(g, fit);
     // No more ids than places, or they would be taken in vain.
-    want = want && bits_below(g.ballot(want), g.lane()) < fit;
+    uint32_t before = bits_below(g.ballot(want), g.lane());
+    want = want && before < fit;
     bool have = take_cid(g, p, want, h);
     uint32_t senders = g.ballot(have);
     fit = 0;
@@ -209,7 +210,8 @@ TRITIER_DEVICE uint32_t submit(const G& g, const Port& p, const Command& c, bool
     uint32_t status = kOk;
     Watch watch = Watch::start();
     for (;;) {
-        want = want && !try_submit(g, p, c, want, h);
+        bool sent = try_submit(g, p, c, want, h);
+        want = want && !sent;
         if (!g.any(want)) {
             return status;
         }

@@ -16,15 +16,15 @@ extern "C" __global__ void every_sync(const Engine* engine, uint32_t what, uint6
     Span s = Span{first + static_cast<uint64_t>(thread) * blocks, blocks, thread, 0};
     uint4* mine = data + static_cast<uint64_t>(thread) * (bytes / 16);
     uint32_t r = kBadArgument;
+    uint32_t opcode = what % 2 == 0 ? kRead : kWrite;
     switch (what) {
     case 0: r = read_to(g, p, m, s, mine); break;
     case 1: r = write_from(g, p, m, s, mine); break;
-    case 2: r = flush(g, p); break;
-    case 3: r = read_thread(p, m, s); break;
-    case 4: r = write_thread(p, m, s); break;
-    case 5: r = thread % 3 == 0 ? flush_thread(p) : kOk; break;
-    case 6: r = transfer(g, p, m, kRead, Span{first, blocks, thread / 32, 0}); break;
-    case 7: r = transfer(g, p, m, kWrite, Span{first, blocks, thread / 32, 0}); break;
+    case 2:
+    case 3: r = transfer(g, p, m, opcode, Span{first, blocks, thread / 32, 0}); break;
+    case 4: r = thread % 3 == 0 ? read_thread(p, m, s) : kOk; break;
+    case 5: r = thread % 3 != 0 ? write_thread(p, m, s) : kOk; break;
+    case 6: r = flush_thread(p); break;
     }
     status[thread] = r;
 }

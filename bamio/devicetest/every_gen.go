@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:66bf5f11485355c3c32020b59b1bea6f6effe2aa3b39b76d2264209cfed982a3
+// sha256:9df93f666534cd9a60af9f8d1f3b55918e5195de2b9b5dbdccc336f03bfce9d0
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte
