@@ -131,7 +131,7 @@ func TestRates(t *testing.T) {
 		t.Skip("set RATES=1 to measure")
 	}
 	ctx := gpu(t)
-	for _, threads := range []int{1, 2, 4, 8, 12} {
+	for _, threads := range []int{1, 2, 4, 8} {
 		s := open(t, ctx, "mem:8GiB", threads, bamio.Options{Queues: 128, Depth: 64, BufferBytes: 65536, Buffers: 128 * 32})
 		if err := s.bench.Fill(t.Context(), 65536, 64, 0, 7); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:046e9ad4e48484ef93cbff307db7b04358b78cfd57a166fb9fc15e03374c4221
+// sha256:a4501dc09afa8d58e5bca3897d93039a223b5e2122b68c35c0b0faf97bac310c
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte
