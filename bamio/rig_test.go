@@ -3,6 +3,7 @@ package bamio_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,29 @@ type rig struct {
 	ctrls []*libnvm.Controller
 	lost  bool // the context was lost on purpose
 	gone  bool // drives were lost on purpose
+	fail  atomic.Pointer[failure]
+}
+
+// failure is a call of the driver that is to fail.
+type failure struct {
+	symbol cuda.Symbol
+	number int64 // which call of it
+	met    atomic.Bool
+}
+
+// failing is a driver of which one call fails.
+type failing struct {
+	cuda.Backend
+	r *rig
+	n func(cuda.Symbol) int
+}
+
+func (b failing) Call(s cuda.Symbol, args []uintptr) cuda.Result {
+	f := b.r.fail.Load()
+	if f != nil && f.symbol == s && int64(b.n(s))+1 == f.number && !f.met.Swap(true) {
+		return cuda.OutOfMemory
+	}
+	return b.Backend.Call(s, args)
 }
 
 func newRig(t *testing.T, fake ...cudafake.Option) *rig {
@@ -35,7 +59,7 @@ func newRigOver(t *testing.T, wrap func(*cudafake.GPU) cuda.Backend, fake ...cud
 	t.Helper()
 	r := &rig{t: t, fake: cudafake.New(fake...)}
 	t.Logf("fake GPU, seed %d", r.fake.Seed())
-	d, err := cuda.OpenBackend(wrap(r.fake))
+	d, err := cuda.OpenBackend(failing{wrap(r.fake), r, r.fake.Calls})
 	if err != nil {
 		t.Fatal(err)
 	}
