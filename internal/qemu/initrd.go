@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -66,9 +68,9 @@ func (a *archive) close() error {
 	return a.w.Flush()
 }
 
-// writeInitrd makes an initial RAM disk with init as PID 1 and the modules under /modules. It is not compressed: unpacking takes the guest
-// longer than reading.
-func writeInitrd(out, init string, modules []string) (err error) {
+// writeInitrd makes an initial RAM disk with init as PID 1, the modules under /modules and further files, by their paths in the guest. It is
+// not compressed: unpacking takes the guest longer than reading.
+func writeInitrd(out, init string, modules []string, files map[string]string) (err error) {
 	f, err := os.Create(out)
 	if err != nil {
 		return err
@@ -86,6 +88,11 @@ func writeInitrd(out, init string, modules []string) (err error) {
 	}
 	for _, m := range modules {
 		if err := a.addFile("/modules/"+path.Base(m), m); err != nil {
+			return err
+		}
+	}
+	for _, dst := range slices.Sorted(maps.Keys(files)) {
+		if err := a.addFile(dst, files[dst]); err != nil {
 			return err
 		}
 	}

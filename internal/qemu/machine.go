@@ -18,6 +18,7 @@ type Config struct {
 	Run      string            // selects tests, as go test -run does; empty means all
 	IOMMU    bool              // emulate an Intel IOMMU (with interrupt remapping, which VFIO demands) and turn it on
 	Modules  bool              // put the VFIO modules into the guest and load them
+	Files    map[string]string // further files of the guest, executable: absolute path there to path on the host
 	Params   map[string]string // further key=value on the kernel command line; guest.Param reads them
 	Disks    map[string]int64  // empty disk images to make: file name to size in bytes; {dir} in Args names their folder
 	Args     []string          // further arguments for QEMU: devices and their back ends

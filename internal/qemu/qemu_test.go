@@ -74,12 +74,12 @@ func TestArguments(t *testing.T) {
 // TestInitrd reads the archive back with an independent reader of the format.
 func TestInitrd(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"init": "the program", "vfio.ko": "abc"} {
+	for name, content := range map[string]string{"init": "the program", "vfio.ko": "abc", "tool": "more"} {
 		if err := os.WriteFile(dir+"/"+name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := writeInitrd(dir+"/initrd", dir+"/init", []string{dir + "/vfio.ko"}); err != nil {
+	if err := writeInitrd(dir+"/initrd", dir+"/init", []string{dir + "/vfio.ko"}, map[string]string{"/bin/sub/tool": dir + "/tool"}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(dir + "/initrd")
@@ -103,11 +103,12 @@ func TestInitrd(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %o %q", name, mode, b[at:at+size]))
 		b = b[(at+size+3)&^3:]
 	}
-	want := []string{`dev 40755 ""`, `dev/console 20600 ""`, `init 100755 "the program"`, `modules 40755 ""`, `modules/vfio.ko 100755 "abc"`}
+	want := []string{`dev 40755 ""`, `dev/console 20600 ""`, `init 100755 "the program"`, `modules 40755 ""`, `modules/vfio.ko 100755 "abc"`,
+		`bin 40755 ""`, `bin/sub 40755 ""`, `bin/sub/tool 100755 "more"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("archive %q, want %q", got, want)
 	}
-	if err := writeInitrd(dir+"/initrd", dir+"/nothing", nil); !errors.Is(err, os.ErrNotExist) {
+	if err := writeInitrd(dir+"/initrd", dir+"/nothing", nil, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a program: %v", err)
 	}
 }

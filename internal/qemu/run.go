@@ -140,7 +140,7 @@ func build(ctx context.Context, c *Config, in Install, dir string) (listed []str
 	if c.Modules {
 		modules = in.Modules
 	}
-	return listed, writeInitrd(filepath.Join(dir, "initrd"), init, modules)
+	return listed, writeInitrd(filepath.Join(dir, "initrd"), init, modules, c.Files)
 }
 
 func sparse(path string, size int64) error {

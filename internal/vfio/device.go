@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -52,14 +53,20 @@ func (d *Device) region(index int) (RegionInfo, error) {
 	return r, nil
 }
 
+// mappable is a region that can be mapped.
+func (d *Device) mappable(index int) (RegionInfo, error) {
+	r, err := d.region(index)
+	if err == nil && (r.Size == 0 || r.Flags&RegionCanMmap == 0) {
+		err = fmt.Errorf("vfio: %s: region %d of %d bytes cannot be mapped (flags %#x)", d.addr, index, r.Size, r.Flags)
+	}
+	return r, err
+}
+
 // MapRegion maps a BAR whole; the mapping lives until Close.
 func (d *Device) MapRegion(index int) ([]byte, error) {
-	r, err := d.region(index)
+	r, err := d.mappable(index)
 	if err != nil {
 		return nil, err
-	}
-	if r.Size == 0 || r.Flags&RegionCanMmap == 0 {
-		return nil, fmt.Errorf("vfio: %s: region %d of %d bytes cannot be mapped (flags %#x)", d.addr, index, r.Size, r.Flags)
 	}
 	b, err := d.sys.Mmap(d.fd, int64(r.Offset), int(r.Size))
 	if err != nil {
@@ -69,6 +76,24 @@ func (d *Device) MapRegion(index int) ([]byte, error) {
 	defer d.mu.Unlock()
 	d.regions = append(d.regions, b)
 	return b, nil
+}
+
+// ShareRegion gives another descriptor of the device, which the caller closes, and where in it a BAR of so many bytes lies, for another
+// process that maps it. That process's descriptor and mapping keep the device open.
+func (d *Device) ShareRegion(index int) (fd int, offset int64, bytes int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fd < 0 {
+		return -1, 0, 0, fmt.Errorf("vfio: %s: %w", d.addr, os.ErrClosed)
+	}
+	r, err := d.mappable(index)
+	if err != nil {
+		return -1, 0, 0, err
+	}
+	if fd, err = d.sys.Dup(d.fd); err != nil {
+		return -1, 0, 0, fmt.Errorf("vfio: %s: another descriptor: %w", d.addr, err)
+	}
+	return fd, int64(r.Offset), int(r.Size), nil
 }
 
 // Bits of the PCI command register.

@@ -13,6 +13,8 @@ type System interface {
 	// Open opens a device node for reading and writing.
 	Open(path string) (fd int, err error)
 	Close(fd int) error
+	// Dup makes another descriptor of what fd is.
+	Dup(fd int) (int, error)
 	// Ioctl passes a structure, which the kernel may write to.
 	Ioctl(fd int, request uint32, arg []byte) (int, error)
 	// IoctlValue passes a plain number.
@@ -50,6 +52,10 @@ func (kernel) Open(path string) (int, error)     { return unix.Open(path, unix.O
 func (kernel) Close(fd int) error                { return unix.Close(fd) }
 func (kernel) Munmap(b []byte) error             { return unix.Munmap(b) }
 func (kernel) Readlink(p string) (string, error) { return os.Readlink(p) }
+
+func (kernel) Dup(fd int) (int, error) {
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+}
 
 func (kernel) Eventfd() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) }
 

@@ -151,6 +151,28 @@ func (t *Transport) BAR(bir int) ([]byte, error) {
 	return b, nil
 }
 
+// Region is where another process finds a BAR: it maps Bytes at Offset of the descriptor FD, which it inherits.
+type Region struct {
+	FD     int // the receiver of the Region closes it
+	Offset int64
+	Bytes  int
+}
+
+// ShareBAR gives what another process needs to map BAR number bir, such as one whose threads ring doorbells of queues that were made here:
+// see [libnvm.QueuePair.Layout]. The memory that the drive reaches is shared by handing shared memory to Map. The other process's
+// descriptors and mappings keep the device open for the kernel, and memory that is mapped for the drive locked, even after Close: end that
+// process first.
+func (t *Transport) ShareBAR(bir int) (Region, error) {
+	if bir < 0 || bir > 5 {
+		return Region{FD: -1}, fmt.Errorf("libnvm/vfio: there is no BAR%d", bir)
+	}
+	fd, offset, bytes, err := t.dev.ShareRegion(bir)
+	if err != nil {
+		return Region{FD: -1}, fmt.Errorf("libnvm/vfio: %w", err)
+	}
+	return Region{fd, offset, bytes}, nil
+}
+
 // Alloc maps fresh memory for the drive, contiguous in IOVA space whatever its size. It counts against the limit of locked memory.
 func (t *Transport) Alloc(bytes int) (*libnvm.Memory, error) {
 	size := (bytes + libnvm.PageSize - 1) &^ (libnvm.PageSize - 1)

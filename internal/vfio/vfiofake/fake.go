@@ -196,6 +196,17 @@ func (k *Kernel) exclusive(kind string) (int, error) {
 	return k.add(&file{kind: kind}), nil
 }
 
+// Dup gives a device another descriptor, which counts as much as the first.
+func (k *Kernel) Dup(fd int) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.files[fd]
+	if f == nil {
+		return -1, unix.EBADF
+	}
+	return k.add(f), nil
+}
+
 // Close ends the device's access to memory when it was the last way to it.
 func (k *Kernel) Close(fd int) error {
 	k.mu.Lock()
