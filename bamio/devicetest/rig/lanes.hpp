@@ -3,7 +3,9 @@
 // would on a GPU; the test's alarm ends that.
 #pragma once
 
-#include <sched.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -21,10 +23,11 @@ public:
         if (come_.fetch_add(1, std::memory_order_acq_rel) + 1 == lanes_) {
             come_.store(0, std::memory_order_relaxed);
             turn_.store(turn + 1, std::memory_order_release);
+            syscall(SYS_futex, &turn_, FUTEX_WAKE_PRIVATE, 64, nullptr, nullptr, 0);
             return;
         }
         while (turn_.load(std::memory_order_acquire) == turn) {
-            sched_yield();
+            syscall(SYS_futex, &turn_, FUTEX_WAIT_PRIVATE, turn, nullptr, nullptr, 0);
         }
     }
 

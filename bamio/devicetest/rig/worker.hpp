@@ -41,7 +41,7 @@ public:
         }
     }
     void run() {
-        for (uint32_t i = 0; i < w_->c.rounds; i++) {
+        for (uint32_t i = 0; i < w_->c.rounds && g_.any(!ended_); i++) {
             uint64_t begun = globaltimer();
             if (w_->c.async) {
                 pair();

@@ -1,0 +1,123 @@
+package devicetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mutant is a mistake put into the device headers, which the rig must notice
+// in the trial that is made for it.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	build    build
+	args     string
+}
+
+const (
+	busy   = "depth=8 cq=16 cids=12 warps=6 rounds=300 reorder=1 stall=2"
+	warps  = "depth=8 cq=16 cids=12 warps=2 lanes=4 rounds=60 reorder=1 stall=2"
+	losing = "depth=8 cq=32 cids=20 warps=6 rounds=120 drop=15 late=10 losses=16 deadline=20"
+)
+
+var mutants = []mutant{
+	{"the doorbell is not a release", "submit.cuh", "store_release_sys(p.sq_doorbell", "store_relaxed_sys(p.sq_doorbell", threads, busy},
+	{"the ready mark is not a release", "submit.cuh", "store_release_gpu(&p.ready[slot]", "store_relaxed_gpu(&p.ready[slot]", threads, busy},
+	{"ready marks are not acquired", "submit.cuh", "load_acquire_gpu(&p.ready", "load_relaxed_gpu(&p.ready", threads, busy},
+	{"the entry comes after the doorbell", "submit.cuh", "    if (have) {\n        write_entry(p.sq + static_cast<uint64_t>(slot) * 64, c, wire_cid(p, *h), p.nsid);\n    }\n    if (!ring_own(g, p, first, fit)) {",
+		"    if (have && fit == 9999) {\n    }\n    bool own = ring_own(g, p, first, fit);\n    if (have) {\n        write_entry(p.sq + static_cast<uint64_t>(slot) * 64, c, wire_cid(p, *h), p.nsid);\n    }\n    if (!own) {", plain, busy},
+	{"the phase is fixed", "poll.cuh", "((lap_of(n, p.cq_depth) & 1) ^ 1)", "1", plain, busy},
+	{"the completion is not acquired", "poll.cuh", "load_acquire_sys(reinterpret_cast<uint32_t*>(cqe + 12))", "load_relaxed_sys(reinterpret_cast<uint32_t*>(cqe + 12))", threads, busy},
+	{"a time-out frees the command id", "poll.cuh", "uint32_t abandoned = h.word ^ kInFlight ^ kAbandoned;", "uint32_t abandoned = kFree;", plain, losing},
+	{"a late completion is not taken for one", "poll.cuh", "old == (kAbandoned | gen)", "old == kAbandoned + 77", plain, losing},
+	{"the whole depth is used", "submit.cuh", "used >= p.depth - 1 ? 0 : static_cast<uint32_t>(p.depth - 1 - used)", "used >= p.depth ? 0 : static_cast<uint32_t>(p.depth - used)", plain, busy},
+	{"completions free slots", "poll.cuh", "if (sq_head < p.depth && more <= used) {", "more = 0;\n    for (uint64_t k = load_relaxed_gpu(&p.q->completions) + 1; more < used && k > 0; k = 0) {\n        more++;\n    }\n    if (true) {", plain, "depth=4 cq=64 cids=60 warps=8 rounds=200 reorder=1 stall=1"},
+	{"the SQ head is believed", "poll.cuh", "uint32_t more = sq_head >= at ? sq_head - at : sq_head + p.depth - at;", "uint32_t more = sq_head;", plain, busy},
+	{"a wake-up in ringing is lost", "submit.cuh", "        ring(g, p, first + fit);", "        ring_ready(g, p);", plain, busy + " deadline=2000"},
+	{"the status is ignored", "poll.cuh", "*status = word >> 16;", "*status = kOk;", plain, busy + " fail=3"},
+	{"the status loses a bit", "poll.cuh", "uint32_t status = dword3 >> 17;", "uint32_t status = dword3 >> 17 & 0x3fff;", plain, busy + " fail=2"},
+	{"the doorbell goes back", "submit.cuh", "slot_of(rung + n, p.depth)", "slot_of(rung + n - (n > 1 ? 2 : 0), p.depth)", plain, warps},
+	{"the doorbell leaves the range", "submit.cuh", "slot_of(rung + n, p.depth)", "slot_of(rung, p.depth) + n", plain, busy},
+	{"tickets are compared in 32 bits", "submit.cuh", "if (from_leader(g, rung) >= end) {", "if (static_cast<uint32_t>(from_leader(g, rung)) >= static_cast<uint32_t>(end) && rung != ~0ull) {", plain, busy + " start=4294967200 deadline=2000"},
+	{"a lap lasts 32 bits", "poll.cuh", "lap_of(n, p.cq_depth)", "lap_of(static_cast<uint32_t>(n), p.cq_depth)", plain, "depth=8 cq=7 cids=6 warps=6 rounds=300 cq_start=4294967200 deadline=2000"},
+	{"ids have no generation", "poll.cuh", "return static_cast<uint32_t>(lap) & ", "return 0 & static_cast<uint32_t>(lap) & ", plain, "depth=4 cq=4 cids=2 warps=6 rounds=300 twice=2 reorder=1"},
+	{"completions are not returned", "poll.cuh", "if (lap_of(head, quarter) != lap_of(before, quarter)) {", "if (head == before) {", plain, busy + " deadline=2000"},
+	{"completions are returned before they are read", "poll.cuh", "store_release_sys(p.cq_doorbell, slot_of(head, p.cq_depth));", "store_release_sys(p.cq_doorbell, slot_of(head + 1, p.cq_depth));", plain, busy},
+	{"a lane looks a lap ahead", "poll.cuh", "uint32_t width = g.size() < p.cq_depth - 1 ? g.size() : p.cq_depth - 1;", "uint32_t width = g.size();", plain, "depth=8 cq=2 cids=1 warps=1 lanes=8 rounds=60 cq_start=100 deadline=2000"},
+	{"lanes without a command skip a vote", "submit.cuh", "uint32_t before = bits_below(g.ballot(want), g.lane());", "uint32_t before = want ? bits_below(g.ballot(want), g.lane()) : 0;", plain, warps},
+	{"all ones is a completion", "poll.cuh", "gone = dword3 == 0xffffffffu;", "gone = false;", plain, "depth=8 cq=32 cids=20 warps=6 rounds=500 gone_after=200 deadline=3000"},
+	{"a failed queue goes on", "port.cuh", "why = load_relaxed_gpu(&p.q->failed);", "why = kOk;", plain, "depth=8 cq=32 cids=20 warps=6 rounds=500 gone_after=200 deadline=16000"},
+	{"dwords are not zeroed", "sqe.cuh", "make_uint4(c.opcode | cid << 16, nsid, 0, 0)", "make_uint4(c.opcode | cid << 16, nsid, cid, 0)", plain, busy},
+	{"PRP2 is never a list", "sqe.cuh", "} else if (pages > 2) {", "} else if (pages > 512) {", plain, busy},
+	{"lists start at their first entry", "sqe.cuh", "b.list_bytes + 8 * first;", "b.list_bytes;", plain, busy},
+	{"the LBA is cut", "sqe.cuh", "low(c.lba), high(c.lba)", "low(c.lba), 0", plain, busy + " lba=4294967200"},
+	{"an answer's owner is not waited for", "request.cuh", "(mark ^ kTaken)", "mark", plain, "mode=requests depth=2 warps=6 rounds=300"},
+	{"a request is not released", "request.cuh", "store_release_sys(&s->sequence, request_mark(*n));", "store_relaxed_sys(&s->sequence, request_mark(*n));", threads, "mode=requests depth=4 warps=6 rounds=100"},
+}
+
+// mutate copies the device headers with the mistake in them.
+func mutate(t *testing.T, m mutant) string {
+	t.Helper()
+	dir := t.TempDir()
+	names, err := filepath.Glob("../device/*.cuh")
+	if err != nil || len(names) < 8 {
+		t.Fatalf("%d headers, %v", len(names), err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := string(text)
+		if filepath.Base(name) == m.file {
+			if strings.Count(s, m.old) != 1 {
+				t.Fatalf("%s has %q %d times: the mutant needs an update", name, m.old, strings.Count(s, m.old))
+			}
+			s = strings.Replace(s, m.old, m.new, 1)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestMutants: the rig notices each mistake within a few seeds.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a compilation for each mistake")
+	}
+	compiler(t)
+	concurrently(len(mutants), func(i int) {
+		m := mutants[i]
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			b := m.build
+			if b.name == plain.name {
+				b.flags = []string{"-O1"} // a mistake may leave variables unused
+			}
+			bin := compile(t, "rig.cpp", mutate(t, m), b)
+			for seed := range 6 {
+				err := trial(t, bin, 20*time.Second, append(strings.Fields(m.args), fmt.Sprint("seed=", seed+1)))
+				if err != nil {
+					t.Log("noticed: ", firstProblem(err))
+					return
+				}
+			}
+			t.Error("nobody noticed")
+		})
+	})
+}
+
+func firstProblem(err error) string {
+	for line := range strings.Lines(err.Error()) {
+		if strings.Contains(line, "PROBLEM") || strings.Contains(line, "WARNING") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lastLine(err.Error())
+}
