@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/bamio/bamiofake"
 	"github.com/tritier/tritier/cuda"
@@ -26,6 +28,7 @@ type rig struct {
 	lost  bool // the context was lost on purpose
 	gone  bool // drives were lost on purpose
 	fail  atomic.Pointer[failure]
+	base  int // what lives with the context alone
 }
 
 // failure is a call of the driver that is to fail.
@@ -70,11 +73,16 @@ func newRigOver(t *testing.T, wrap func(*cudafake.GPU) cuda.Backend, fake ...cud
 	if r.gpu, err = dev.Retain(); err != nil {
 		t.Fatal(err)
 	}
+	r.base = len(r.fake.Leaks())
 	t.Cleanup(r.end)
 	return r
 }
 
 func (r *rig) end() {
+	// Before the context is closed, which would free what is left.
+	if live := r.fake.Leaks(); len(live) != r.base && !r.lost {
+		r.t.Errorf("live after all was closed: %v", live)
+	}
 	if err := r.gpu.Close(); err != nil && !r.lost {
 		r.t.Errorf("close context: %v", err)
 	}
@@ -251,4 +259,22 @@ func threads(n int, f func(i int) error) error {
 		all = append(all, <-errs)
 	}
 	return errors.Join(all...)
+}
+
+// shift takes memory of controller i, more with each, so that what comes after it
+// has other addresses there than in the controllers before.
+func (r *rig) shift(i int) {
+	r.t.Helper()
+	for range i {
+		other, err := unix.Mmap(-1, 0, libnvm.PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, err := r.soft[i].Map(other); err != nil {
+			r.t.Fatal(err)
+		}
+		if _, err := r.soft[i].Alloc(libnvm.PageSize); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }

@@ -51,7 +51,7 @@ type Stats struct {
 
 // serviceTimer is a transport that knows the processor time of its threads.
 type serviceTimer interface {
-	CPUTime() (time.Duration, error)
+	CPUTime() time.Duration // 0 where the system does not say
 }
 
 // softStats is a transport that counts.
@@ -120,9 +120,8 @@ func (e *Engine) controllerStats() []ControllerStats {
 			x.Known, x.Stats = true, s.Stats()
 		}
 		if s, ok := tr.(serviceTimer); ok {
-			if d, err := s.CPUTime(); err == nil {
-				x.CPU, x.CPUKnown = d, true
-			}
+			x.CPU = s.CPUTime()
+			x.CPUKnown = x.CPU > 0
 		}
 		out = append(out, x)
 	}
