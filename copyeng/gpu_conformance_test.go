@@ -194,3 +194,35 @@ func probes(t *testing.T, ctx *cuda.Context) map[string]int64 {
 	}
 	return list
 }
+
+// A few small batches by every path, for compute-sanitizer, under which the
+// whole suite would take too long.
+func TestSmallGPU(t *testing.T) {
+	ctx := realContext(t)
+	g, err := copyeng.OpenGPU(ctx, copyeng.GPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := copyeng.NewBench(g, 8<<20, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 7, 61, 130} {
+		for _, page := range []int{512, 4096, 16384} {
+			for _, d := range []copyeng.Direction{copyeng.ToDevice, copyeng.ToHost} {
+				if _, err := b.Cell(t.Context(), d, page, n, g.Paths(), 1); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := b.VerifyExchange(t.Context(), page, n, []copyeng.Path{copyeng.PathExchange, copyeng.PathTwoBatches}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+}

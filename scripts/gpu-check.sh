@@ -15,7 +15,7 @@ set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 # Packages with tests that need a GPU: test binary = the path with - for /.
-packages="cuda cuda/device/selftest internal/pinned copyeng"
+packages="cuda cuda/device/selftest internal/pinned copyeng bamio/layout bamio/iobench"
 
 build() {
 	mkdir -p "$1"
@@ -55,14 +55,20 @@ nvcc_check() {
 	return $rc
 }
 
+# sanitize runs small cases under compute-sanitizer, where it is and works.
+sanitize() {
+	command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 77; }
+	compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/bamio-iobench.test" -test.run 'TestLoadIsRight/.*(depth=2|depth=3|depth=16),' || return 1
+	compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/copyeng.test" -test.run 'TestSmallGPU' || return 1
+}
+
 run() {
-	local bin
 	bin=$(cd "$1" && pwd)
 	out=${2:-$(mktemp -d)}
 	mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
 	export REQUIRE=gpu
-	export -f nvcc_check
-	export root
+	export -f nvcc_check sanitize
+	export root bin
 	export XDG_CONFIG_HOME=${XDG_CONFIG_HOME:-$out/config} # calibrations of this run
 	cd "$out" || exit 1
 	local tritier=$bin/tritier
@@ -79,6 +85,10 @@ run() {
 	step calibrate "$tritier" calibrate
 	step bench-copy "$tritier" bench copy --check
 	step bench-copy-json bash -c "'$tritier' bench copy --json --plot copy.png >bench-copy.json"
+	step io-rates env RATES=1 "$bin/bamio-iobench.test" -test.run TestRates -test.v -test.timeout 280s
+	step bench-io "$tritier" bench io mem:2GiB --service-threads 8
+	step memcheck bash -c 'sanitize memcheck'
+	step synccheck bash -c 'sanitize synccheck'
 	step soak env SOAK="${SOAK:-100000}" "$bin/copyeng.test" -test.run 'TestSoak' -test.v -test.timeout 280s
 	printf '\n%s' "$table"
 	echo "logs in $out"
