@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/bamio/iobench"
@@ -126,6 +126,7 @@ func TestLoadIsRight(t *testing.T) {
 
 // TestRates prints what the software controller over memory gives, when RATES
 // is set: the lines that docs/io-speed.md compares with the bare prototype's.
+// Medians of five runs, spread in brackets.
 func TestRates(t *testing.T) {
 	if os.Getenv("RATES") == "" {
 		t.Skip("set RATES=1 to measure")
@@ -136,27 +137,53 @@ func TestRates(t *testing.T) {
 		if err := s.bench.Fill(t.Context(), 65536, 64, 0, 7); err != nil {
 			t.Fatal(err)
 		}
+		if threads == 1 {
+			latencies(t, s)
+		}
 		for _, bytes := range []int{512, 4096, 16384, 65536} {
-			for _, warps := range []int{32, 64, 128} {
-				var best string
-				rate := 0.0
-				for range 5 {
-					r, err := s.bench.Run(t.Context(), iobench.Job{Bytes: bytes, ReadShare: 1, Warps: warps, PerBlock: 8, Data: 7, Seed: uint64(time.Now().UnixNano()),
-						Commands: uint64(min(4<<20, 300_000*threads*4096/bytes+100_000))})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if r.Errors+r.BadPieces != 0 {
-						t.Fatalf("%+v", *r)
-					}
-					if r.Rate() > rate {
-						rate = r.Rate()
-						best = fmt.Sprintf("RATE %6d T%-2d warps %-3d | %.2f M %.1f GB/s, %d SMs", bytes, threads, warps, rate/1e6, rate*float64(bytes)/1e9, r.SMs)
-					}
-				}
-				fmt.Println(best)
+			for _, warps := range []int{16, 32, 64, 128} {
+				rate(t, s, bytes, warps, uint64(min(4<<20, 300_000*threads*4096/bytes+100_000)), threads)
 			}
 		}
 		s.close(t)
 	}
+}
+
+func rate(t *testing.T, s *setup, bytes, warps int, commands uint64, threads int) {
+	t.Helper()
+	var rates []float64
+	sms := 0
+	for i := range 5 {
+		r, err := s.bench.Run(t.Context(), iobench.Job{Bytes: bytes, ReadShare: 1, Warps: warps, PerBlock: 8, Data: 7, Seed: uint64(i) << 40, Commands: commands})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Errors+r.BadPieces != 0 {
+			t.Fatalf("%+v", *r)
+		}
+		rates, sms = append(rates, r.Rate()), r.SMs
+	}
+	slices.Sort(rates)
+	m := rates[len(rates)/2]
+	fmt.Printf("RATE %6d T%-2d warps %-3d | %.2f M (%.2f-%.2f) %.1f GB/s, %d GPU threads on %d SMs\n",
+		bytes, threads, warps, m/1e6, rates[0]/1e6, rates[4]/1e6, m*float64(bytes)/1e9, 32*warps, sms)
+}
+
+// latencies prints the unloaded latency of one command beside the round trip of
+// a mailbox.
+func latencies(t *testing.T, s *setup) {
+	t.Helper()
+	for _, bytes := range []int{512, 4096} {
+		r, err := s.bench.Run(t.Context(), iobench.Job{Bytes: bytes, ReadShare: 1, Warps: 1, PerBlock: 1, Lanes: 1, Data: 7, Commands: 20000, Latency: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("LATENCY %d bytes alone: p50 %v p99 %v; %.2f us a command with the payload pulled and checked\n",
+			bytes, r.Percentile(0.5), r.Percentile(0.99), 1e6/r.Rate())
+	}
+	trip, err := s.bench.Mailbox(t.Context(), 20000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("MAILBOX round trip GPU -> CPU -> GPU: %v\n", trip)
 }
