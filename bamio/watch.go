@@ -9,11 +9,17 @@ import (
 	"github.com/tritier/tritier/libnvm"
 )
 
-// Work is what Watch watches: a *cuda.Event recorded behind kernels, or their
-// *cuda.Stream.
+// Work is what Watch watches: a *cuda.Event recorded behind kernels, their
+// *cuda.Stream, or a WorkFunc.
 type Work interface {
 	Query() (done bool, err error)
 }
+
+// WorkFunc is a function as Work.
+type WorkFunc func() (done bool, err error)
+
+// Query calls the function.
+func (f WorkFunc) Query() (done bool, err error) { return f() }
 
 const (
 	firstNap   = 50 * time.Microsecond

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/tritier/tritier/bamio/bamiofake"
 	"github.com/tritier/tritier/bamio/layout"
 	"github.com/tritier/tritier/cuda"
-	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/soft"
 )
 
@@ -126,82 +123,6 @@ func TestServiceThreadsEnd(t *testing.T) {
 	}
 }
 
-// TestStall: a queue on which nothing moves ends in a *StallError with the state
-// of both sides, whether the kernel gives up when it is asked to or not.
-func TestStall(t *testing.T) {
-	for _, stubborn := range []bool{false, true} {
-		t.Run(fmt.Sprintf("stubborn %v", stubborn), func(t *testing.T) {
-			r := newRig(t)
-			gate := make(chan struct{})
-			plan, err := soft.NewFaultPlan(1, soft.Rule{Opcodes: []libnvm.Opcode{libnvm.OpRead}, Fault: soft.Fault{Gate: gate}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			e := r.open(bamio.Options{
-				Drives: []bamio.Drive{r.drive(8<<20, soft.Config{Faults: plan})}, Queues: 2, Buffers: 8,
-				Deadline: 200 * time.Millisecond, Grace: 300 * time.Millisecond,
-			})
-			var release atomic.Bool
-			k := r.launch(e, func(d *bamiofake.Device) error {
-				// A producer whose own deadline does not work: it never gives up, but
-				// looks at the stop flag, or not even that.
-				h, st := d.Start(1, bamiofake.Read, bamiofake.Span{LBA: 5, Blocks: 1})
-				if st != 0 {
-					return bamio.Status(st).Err()
-				}
-				for !release.Load() && (stubborn || !d.Stopped()) {
-					time.Sleep(time.Millisecond)
-				}
-				if st := d.Wait(1, h); bamio.Status(st) != bamio.Stopped {
-					return fmt.Errorf("after the stop: %v", bamio.Status(st))
-				}
-				return nil
-			})
-			begun := time.Now()
-			err = e.Watch(t.Context(), k.event)
-			took := time.Since(begun)
-			var stall *bamio.StallError
-			if !errors.As(err, &stall) || stall.Ended == stubborn || len(stall.Queues) != 1 || !strings.Contains(stall.Queues[0], "queue 2 of mem") {
-				t.Fatalf("the watch ends with %v", err)
-			}
-			if took < 500*time.Millisecond || took > 10*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			long := fmt.Sprintf("%+v", stall)
-			for _, want := range []string{"1 in flight", "SQ entry 0: Read", "LBA 5", "tickets 1, rung 1, freed 0, completions taken 0", "doorbells hold SQ 1, CQ 0",
-				"nothing in flight", "CQ entry 0 (old)", "software controller of mem", "CSTS"} {
-				if !strings.Contains(long, want) {
-					t.Errorf("the dump lacks %q", want)
-				}
-			}
-			if t.Failed() {
-				t.Log(long)
-			}
-			if strings.Contains(stall.Error(), "SQ entry") {
-				t.Error("the short form has the dump")
-			}
-			// Close with the kernel in flight says so, and works once it has ended.
-			if stubborn {
-				var busy *bamio.BusyError
-				if err := e.Close(); !errors.As(err, &busy) {
-					t.Errorf("close with a kernel in flight: %v", err)
-				}
-				if err := e.Watch(t.Context(), k.event); !errors.Is(err, bamio.ErrClosed) {
-					t.Errorf("watch after close: %v", err)
-				}
-			}
-			release.Store(true)
-			if err := <-k.result; err != nil {
-				t.Error(err)
-			}
-			close(gate)
-			if err := k.end(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // TestResume: after a stop kernels get Stopped, after Resume they work.
 func TestResume(t *testing.T) {
 	r := newRig(t)
@@ -289,7 +210,7 @@ func TestContextLost(t *testing.T) {
 	e := r.open(bamio.Options{Drives: []bamio.Drive{r.drive(8<<20, soft.Config{})}, Queues: 2, Buffers: 8})
 	r.fake.FailAsync(cuda.IllegalAddress)
 	k := r.launch(e, func(*bamiofake.Device) error { return nil })
-	if err := e.Watch(t.Context(), k.event); !errors.Is(err, cuda.IllegalAddress) {
+	if err := e.Watch(t.Context(), bamio.WorkFunc(k.event.Query)); !errors.Is(err, cuda.IllegalAddress) {
 		t.Errorf("the watch ends with %v", err)
 	}
 	if err := e.Close(); err == nil || !errors.Is(err, cuda.ErrSticky) {
