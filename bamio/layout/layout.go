@@ -1,13 +1,11 @@
 // Package layout has Go's view of what the host sets up for GPU-initiated I/O:
 // the structs of bamio/device/layout.cuh, field by field, with the same sizes
-// and offsets (a test compares them with what the device's compiler says).
+// and offsets (package check compares them with what the device's compiler says).
 //
 // Addresses are numbers as the GPU uses them. What is in GPU memory (all but
 // Request) is never accessed in place by Go: it is built here, copied there,
 // and copied back for a look.
 package layout
-
-//go:generate go run github.com/tritier/tritier/internal/ptxgen -package layout -type kernels -o check_gen.go -I ../../cuda/device -I ../device check.cu
 
 // Version is kLayoutVersion of layout.cuh.
 const Version = 1

@@ -1,4 +1,4 @@
-package layout_test
+package check
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // TestOnGPU: what a kernel finds behind Engine.Ptr is what the host has set up,
 // and it reaches rings and stop flag in host memory.
 func TestOnGPU(t *testing.T) {
-	gpu := device(t)
+	gpu := openGPU(t)
 	defer gpu.Close()
 	d, err := drive.Open(t.Context(), "mem:1MiB", drive.Options{Access: drive.FreshOnly})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestOnGPU(t *testing.T) {
 	}
 }
 
-func device(t *testing.T) *cuda.Context {
+func openGPU(t *testing.T) *cuda.Context {
 	t.Helper()
 	missing := t.Skip
 	if strings.Contains(os.Getenv("REQUIRE"), "gpu") {
@@ -70,7 +70,7 @@ func device(t *testing.T) *cuda.Context {
 // run has the kernel write what it finds and copies that to out.
 func run(t *testing.T, gpu *cuda.Context, e *bamio.Engine, out []byte) {
 	t.Helper()
-	k, err := layout.LoadKernels(gpu)
+	k, err := loadKernels(gpu)
 	if err != nil {
 		t.Fatal(err)
 	}

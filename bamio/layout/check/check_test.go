@@ -1,4 +1,4 @@
-package layout
+package check
 
 import (
 	"os"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tritier/tritier/bamio/layout"
 )
 
 // device is what the device's compiler says of each field.
@@ -17,8 +19,8 @@ var device = []struct {
 	size   uintptr
 	fields map[string]uintptr
 }{
-	{Cid{}, sizeCid, map[string]uintptr{"Word": offsetCidWord, "Dword0": offsetCidDword0}},
-	{Queue{}, sizeQueue, map[string]uintptr{
+	{layout.Cid{}, sizeCid, map[string]uintptr{"Word": offsetCidWord, "Dword0": offsetCidDword0}},
+	{layout.Queue{}, sizeQueue, map[string]uintptr{
 		"SQ": offsetQueueSq, "CQ": offsetQueueCq, "SQDoorbell": offsetQueueSqDoorbell, "CQDoorbell": offsetQueueCqDoorbell,
 		"Ready": offsetQueueReady, "Cids": offsetQueueCids, "Depth": offsetQueueDepth, "CQDepth": offsetQueueCqDepth,
 		"CidCount": offsetQueueCidCount, "ID": offsetQueueId, "NSID": offsetQueueNsid, "Drive": offsetQueueDrive,
@@ -26,25 +28,25 @@ var device = []struct {
 		"Failed": offsetQueueFailed, "Freed": offsetQueueFreed, "CQHead": offsetQueueCqHead, "CQLock": offsetQueueCqLock,
 		"Spurious": offsetQueueSpurious, "Doorbells": offsetQueueDoorbells, "Completions": offsetQueueCompletions,
 	}},
-	{Drive{}, sizeDrive, map[string]uintptr{
+	{layout.Drive{}, sizeDrive, map[string]uintptr{
 		"Blocks": offsetDriveBlocks, "BlockSize": offsetDriveBlockSize, "MaxBlocks": offsetDriveMaxBlocks,
 		"FirstQueue": offsetDriveFirstQueue, "QueueCount": offsetDriveQueueCount, "ID": offsetDriveId,
 		"IOVA": offsetDriveIova, "Lists": offsetDriveLists,
 	}},
-	{Payload{}, sizePayload, map[string]uintptr{
+	{layout.Payload{}, sizePayload, map[string]uintptr{
 		"Base": offsetPayloadBase, "IOVA": offsetPayloadIova, "Lists": offsetPayloadLists, "Bytes": offsetPayloadBytes,
 		"ListBytes": offsetPayloadListBytes, "Count": offsetPayloadCount,
 	}},
-	{Engine{}, sizeEngine, map[string]uintptr{
+	{layout.Engine{}, sizeEngine, map[string]uintptr{
 		"Version": offsetEngineVersion, "DriveCount": offsetEngineDriveCount, "QueueCount": offsetEngineQueueCount,
 		"Drives": offsetEngineDrives, "Queues": offsetEngineQueues, "Requests": offsetEngineRequests,
 		"DeadlineNS": offsetEngineDeadlineNs, "Stop": offsetEngineStop, "Payload": offsetEnginePayload,
 	}},
-	{Request{}, sizeRequest, map[string]uintptr{
+	{layout.Request{}, sizeRequest, map[string]uintptr{
 		"Sequence": offsetRequestSequence, "Kind": offsetRequestKind, "Argument": offsetRequestArgument,
 		"Done": offsetRequestDone, "Result": offsetRequestResult, "Abandoned": offsetRequestAbandoned,
 	}},
-	{RequestRing{}, sizeRing, map[string]uintptr{
+	{layout.RequestRing{}, sizeRing, map[string]uintptr{
 		"Slots": offsetRingSlots, "Count": offsetRingCount, "Tail": offsetRingTail, "Head": offsetRingHead,
 	}},
 }
@@ -78,11 +80,11 @@ func TestLayout(t *testing.T) {
 // TestConstants: so do the numbers that both sides know.
 func TestConstants(t *testing.T) {
 	for i, x := range [][2]uint32{
-		{Version, layoutVersion},
-		{Free, stateFree}, {InFlight, stateInFlight}, {Done, stateDone}, {Abandoned, stateAbandoned},
-		{OK, statusOk}, {Timeout, statusTimeout}, {QueueFailed, statusQueueFailed}, {DeviceGone, statusDeviceGone},
-		{BadArgument, statusBadArgument}, {Stopped, statusStopped}, {NoCompletion, statusNoCompletion}, {RequestFailed, statusRequestFailed},
-		{Busy, statusBusy},
+		{layout.Version, layoutVersion},
+		{layout.Free, stateFree}, {layout.InFlight, stateInFlight}, {layout.Done, stateDone}, {layout.Abandoned, stateAbandoned},
+		{layout.OK, statusOk}, {layout.Timeout, statusTimeout}, {layout.QueueFailed, statusQueueFailed}, {layout.DeviceGone, statusDeviceGone},
+		{layout.BadArgument, statusBadArgument}, {layout.Stopped, statusStopped}, {layout.NoCompletion, statusNoCompletion}, {layout.RequestFailed, statusRequestFailed},
+		{layout.Busy, statusBusy},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("constant %d: %#x, on the device %#x", i, x[0], x[1])
@@ -124,7 +126,7 @@ func TestHostCompiler(t *testing.T) {
 	if err := os.WriteFile(main, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), gxx, "-std=c++17", "-Wno-invalid-offsetof", "-I", "../../cuda/device", "-I", "../device", "-o", bin, main)
+	build := exec.CommandContext(t.Context(), gxx, "-std=c++17", "-Wno-invalid-offsetof", "-I", "../../../cuda/device", "-I", "../../device", "-o", bin, main)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
