@@ -111,6 +111,11 @@ TRITIER_DEVICE void unlock(const G& g, uint32_t* lock) {
 // failed before.
 TRITIER_DEVICE void fail_queue(const Port& p, uint32_t status) { atomic_cas_relaxed_gpu(&p.q->failed, 0, status); }
 
+// stopping says whether the host asks kernels to end. Waits look at it by
+// themselves when they take long; loops of short I/O look now and then, since
+// a GPU reads the word over PCIe.
+TRITIER_DEVICE bool stopping(const Port& p) { return p.stop != nullptr && load_relaxed_sys(p.stop) != 0; }
+
 // Watch bounds one wait of one lane.
 struct Watch {
     uint64_t begun; // globaltimer
@@ -131,7 +136,7 @@ struct Watch {
         }
         if (g.leads()) {
             why = load_relaxed_gpu(&p.q->failed);
-            if (why == kOk && looks % 256 == 0 && p.stop != nullptr && load_relaxed_sys(p.stop) != 0) {
+            if (why == kOk && looks % 64 == 0 && stopping(p)) {
                 why = kStopped;
             }
         }

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9df93f666534cd9a60af9f8d1f3b55918e5195de2b9b5dbdccc336f03bfce9d0
+// sha256:f208337ac43f33f267e194fc4053d9e2cf6bd059403fb5615159b938c1e08acd
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

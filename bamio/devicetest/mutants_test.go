@@ -100,7 +100,8 @@ func TestMutants(t *testing.T) {
 			if b.name == plain.name {
 				b.flags = []string{"-O1"} // a mistake may leave variables unused
 			}
-			bin := compile(t, "rig.cpp", mutate(t, m), b)
+			bin := filepath.Join(t.TempDir(), "rig")
+			compile(t, "rig.cpp", mutate(t, m), bin, b)
 			for seed := range 6 {
 				err := trial(t, bin, 20*time.Second, append(strings.Fields(m.args), fmt.Sprint("seed=", seed+1)))
 				if err != nil {

@@ -38,21 +38,56 @@ func compiler(t *testing.T) string {
 	return gxx
 }
 
-// compile builds rig/source with the device headers of the folder and returns
-// the program.
-func compile(t *testing.T, source, headers string, b build) string {
+var (
+	programs  = map[string]string{} // by source and build
+	building  sync.Mutex            // guards programs; held while one is built
+	programIn string                // a folder for the whole run
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "devicetest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	programIn = dir
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// program is rig/source with the device headers, built once.
+func program(t *testing.T, source string, b build) string {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	key := b.name + "-" + strings.TrimSuffix(source, ".cpp")
+	if programs[key] == "" {
+		bin := filepath.Join(programIn, key)
+		compile(t, source, "../device", bin, b)
+		programs[key] = bin
+	}
+	return programs[key]
+}
+
+// compile builds rig/source with the device headers of the folder.
+func compile(t *testing.T, source, headers, bin string, b build) {
 	t.Helper()
 	gxx := compiler(t)
-	bin := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".cpp"))
 	args := append([]string{"-std=c++17", "-pthread", "-I", headers, "-I", "../../cuda/device", "-o", bin, filepath.Join("rig", source)}, b.flags...)
-	if out, err := exec.CommandContext(t.Context(), gxx, args...).CombinedOutput(); err != nil {
-		if strings.Contains(string(out), "cannot find -lasan") || strings.Contains(string(out), "cannot find -ltsan") ||
-			strings.Contains(string(out), "cannot find libtsan") || strings.Contains(string(out), "cannot find -lubsan") {
+	out, err := exec.CommandContext(t.Context(), gxx, args...).CombinedOutput()
+	if err == nil {
+		return
+	}
+	for _, library := range []string{"asan", "tsan", "ubsan"} {
+		if strings.Contains(string(out), "cannot find -l"+library) || strings.Contains(string(out), "cannot find lib"+library) {
 			t.Skipf("g++ has no %s here", b.name)
 		}
-		t.Fatalf("%v: %s", err, out)
 	}
-	return bin
+	t.Fatalf("%v: %s", err, out)
 }
 
 // trial runs a program under a limit, with files as descriptors 3 and up.
@@ -119,7 +154,7 @@ func TestRig(t *testing.T) {
 	builds := []build{plain, threads, addresses}
 	for _, b := range builds {
 		t.Run(b.name, func(t *testing.T) {
-			bin := compile(t, "rig.cpp", "../device", b)
+			bin := program(t, "rig.cpp", b)
 			for i, s := range scenarios {
 				if testing.Short() && b.name != plain.name && i%3 != 0 && s.name != "random" {
 					continue
@@ -140,7 +175,7 @@ func TestRig(t *testing.T) {
 // order is the platform's to give (PCIe keeps writes in order), and for GPU
 // memory the host has to ask for it (package bamio's probes).
 func TestPayloadLate(t *testing.T) {
-	bin := compile(t, "rig.cpp", "../device", plain)
+	bin := program(t, "rig.cpp", plain)
 	err := trial(t, bin, time.Minute, strings.Fields("payload_late=3 warps=2 rounds=40 seed=5"))
 	if err == nil || !strings.Contains(err.Error(), "want") {
 		t.Errorf("payload that comes late passes for good data: %v", err)

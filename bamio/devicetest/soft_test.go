@@ -104,7 +104,7 @@ func (w *world) run(t *testing.T, bin string, more ...string) {
 // TestSoft: threads share queues of libnvm's software controller.
 func TestSoft(t *testing.T) {
 	for _, b := range []build{plain, threads} {
-		bin := compile(t, "soft.cpp", "../device", b)
+		bin := program(t, "soft.cpp", b)
 		for _, row := range []struct{ queues, depth int }{{1, 2}, {1, 3}, {2, 16}, {4, 64}} {
 			t.Run(fmt.Sprintf("%s/%dx%d", b.name, row.queues, row.depth), func(t *testing.T) {
 				w := newWorld(t, row.queues, row.depth, nil)
@@ -132,7 +132,7 @@ func plan(t *testing.T, rules ...soft.Rule) *soft.FaultPlan {
 // TestSoftFaults: completions in the worst order that is allowed change
 // nothing, and failed or lost commands are errors without torn data elsewhere.
 func TestSoftFaults(t *testing.T) {
-	bin := compile(t, "soft.cpp", "../device", plain)
+	bin := program(t, "soft.cpp", plain)
 	disorder := []soft.Rule{
 		{Name: "held", Probability: 0.1, Fault: soft.Fault{Hold: 3}},
 		{Name: "torn", Probability: 0.1, Fault: soft.Fault{Torn: true}},

@@ -117,7 +117,6 @@ Fate Worker<G>::choose_fate() {
     }
     bool drop = random_.one_in(c.drop);
     if ((drop || random_.one_in(c.late)) && w_->losses.fetch_add(1) < c.losses) {
-        w_->dropped.fetch_add(drop ? 1 : 0);
         return drop ? kDrop : kLate;
     }
     if (random_.one_in(c.fail)) {
@@ -262,6 +261,9 @@ void Worker<G>::finish(Op* o, uint32_t status) {
         as = status == kTimeout ? static_cast<uint32_t>(kDrop) : as;
         as = status == kDeviceGone ? static_cast<uint32_t>(kAllOnes) : as;
         w_->fates[status == kStopped ? 7 : as]++;
+    }
+    if (o->fate == kDrop && status == kTimeout) {
+        w_->dropped++;
     }
     if (o->c.opcode == kWrite && status != kBusy) {
         finish_write(*o, status);

@@ -114,7 +114,7 @@ struct World {
     std::atomic<uint32_t> next_buffer{0};
     std::atomic<uint32_t> losses{0};
     std::atomic<uint32_t> fates[8] = {}; // commands that ended as each fate asks for
-    std::atomic<uint32_t> dropped{0}; // commands that the controller forgets
+    std::atomic<uint32_t> dropped{0}; // commands that the controller forgot: their ids stay held
     std::atomic<uint64_t> commands{0};
 
     uint64_t blocks() const { return static_cast<uint64_t>(c.warps) * c.lanes * kAreaBlocks; }
