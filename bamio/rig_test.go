@@ -148,7 +148,10 @@ func (r *rig) open(o bamio.Options) *bamio.Engine {
 	r.t.Cleanup(func() {
 		err := e.Close()
 		var held *bamio.HeldError
-		if r.gone && errors.As(err, &held) {
+		if r.gone && (!errors.As(err, &held) || len(held.Drives) != 1 || len(e.Payload()) == 0) {
+			r.t.Errorf("closing with a drive that is gone gives %v and leaves %d bytes", err, len(e.Payload()))
+		}
+		if r.gone {
 			err = nil
 			for _, c := range r.ctrls {
 				_ = c.Close() // of a drive that is gone, which is the point
@@ -157,6 +160,9 @@ func (r *rig) open(o bamio.Options) *bamio.Engine {
 				err = errors.Join(err, s.Close())
 			}
 			err = errors.Join(err, e.Close())
+			if len(e.Payload()) != 0 {
+				r.t.Error("the payload stays although the drive is closed")
+			}
 		}
 		if err != nil && !r.lost {
 			r.t.Errorf("close engine: %v", err)
