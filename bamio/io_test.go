@@ -113,6 +113,9 @@ func TestIO(t *testing.T) {
 				if !x.Known || x.DoorbellRange+x.DoorbellBackward != 0 {
 					t.Errorf("controller: %+v", x)
 				}
+				if _, tells := any(r.soft[0]).(interface{ CPUTime() time.Duration }); tells && !x.CPUKnown {
+					t.Errorf("the processor time of service threads is not taken over: %+v", x)
+				}
 			}
 			if writes != want/3 || bytes != want/3*uint64(c.blocks)*512 {
 				t.Errorf("controllers count %d writes and %d bytes read, want %d and %d", writes, bytes, want/3, want/3*uint64(c.blocks)*512)
