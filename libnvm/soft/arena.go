@@ -193,32 +193,57 @@ func (a *arena) remove(iova uint64) {
 	a.regions.Store(&next)
 }
 
-// lookup remembers the region found last, as long as the table is the same.
+// lookup remembers the regions found last, as long as the table is the same: a
+// queue uses few (payload, PRP lists), however many there are.
 type lookup struct {
-	table *[]region
-	last  region
+	table  *[]region
+	recent [4]region
+	next   uint8 // place that the next one found takes
 }
 
 // resolve finds n bytes at iova, which must lie in one region, or returns nil.
+// It takes the same time whatever the regions' sizes.
 func (a *arena) resolve(iova, n uint64, l *lookup) unsafe.Pointer {
 	table := a.regions.Load()
 	if table == l.table {
-		if d := iova - l.last.iova; d < l.last.size && n <= l.last.size-d {
-			return unsafe.Add(l.last.base, d)
+		for i := range l.recent {
+			if p := l.recent[i].at(iova, n); p != nil {
+				return p
+			}
 		}
 	}
+	return l.search(table, iova, n)
+}
+
+// at is where n bytes at iova are, or nil when they are not all in the region.
+func (r *region) at(iova, n uint64) unsafe.Pointer {
+	if d := iova - r.iova; d < r.size && n <= r.size-d {
+		return unsafe.Add(r.base, d)
+	}
+	return nil
+}
+
+// search looks the whole table up.
+func (l *lookup) search(table *[]region, iova, n uint64) unsafe.Pointer {
+	if table != l.table {
+		*l = lookup{table: table}
+	}
 	rs := *table
-	i, ok := slices.BinarySearchFunc(rs, iova, func(x region, t uint64) int { return cmp.Compare(x.iova, t) })
-	if !ok {
-		i--
+	lo, hi := 0, len(rs) // the first region behind iova is in here
+	for lo < hi {
+		if mid := (lo + hi) / 2; rs[mid].iova <= iova {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
 	}
-	if i < 0 {
+	if lo == 0 {
 		return nil
 	}
-	d := iova - rs[i].iova
-	if d >= rs[i].size || n > rs[i].size-d {
-		return nil
+	p := rs[lo-1].at(iova, n)
+	if p != nil {
+		l.recent[l.next%uint8(len(l.recent))] = rs[lo-1]
+		l.next++
 	}
-	l.table, l.last = table, rs[i]
-	return unsafe.Add(rs[i].base, d)
+	return p
 }

@@ -45,6 +45,20 @@ type Config struct {
 	// Faults and Pacer may be nil.
 	Faults Faults
 	Pacer  Pacer
+
+	general bool // no fast path, for tests that compare
+}
+
+// fastLimit is the most bytes of a command on the fast path, 0 for none: a fault
+// or a pacer may change any command.
+func (c *Config) fastLimit() uint64 {
+	switch {
+	case c.general || c.Faults != nil || c.Pacer != nil:
+		return 0
+	case c.MaxTransfer > 0:
+		return uint64(c.MaxTransfer)
+	}
+	return 1 << 63
 }
 
 // withDefaults fills in defaults and reports all violations together.

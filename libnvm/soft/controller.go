@@ -37,7 +37,7 @@ type Controller struct {
 	serving    atomic.Int32 // threads that have not ended
 	halted     atomic.Int32
 	revive     atomic.Bool
-	stats      statistics
+	violations [violationBackward + 1]atomic.Uint64 // wrong doorbell values, by kind
 	log        errorLog
 	events     eventQueue
 
@@ -51,12 +51,12 @@ type namespace struct {
 	blocks    uint64
 	blockSize int
 	readOnly  bool
+	memory    *Memory // the backend, if it is ordinary memory
 }
 
-// statistics are counted by all threads.
+// statistics are a thread's counts as others may read them.
 type statistics struct {
-	reads, writes, readBytes, writeBytes, commands, errors atomic.Uint64
-	badRange, badBackward                                  atomic.Uint64
+	reads, writes, readBytes, writeBytes, commands, errors, fast atomic.Uint64
 }
 
 // Stats are the controller's counters since it was made.
@@ -90,16 +90,17 @@ func New(ctx context.Context, cfg Config) (*Controller, error) {
 		return nil, errors.Join(err, c.arena.close(), closeBackends(cfg))
 	}
 	for i, n := range full.Namespaces {
+		memory, _ := n.Backend.(*Memory)
 		c.namespaces = append(c.namespaces, &namespace{
 			id: uint32(i + 1), backend: n.Backend, blocks: uint64(n.Backend.Size() / int64(n.BlockSize)),
-			blockSize: n.BlockSize, readOnly: n.ReadOnly,
+			blockSize: n.BlockSize, readOnly: n.ReadOnly, memory: memory,
 		})
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.host.init()
 	c.resetRegisters()
 	for i := range full.Threads {
-		t := &thread{c: c, id: i, mailbox: make(chan func(), 1), ready: make(chan error, 1), stopped: make(chan struct{})}
+		t := &thread{c: c, id: i, mailbox: make(chan func(), 1), ready: make(chan error, 1), stopped: make(chan struct{}), fastLimit: full.fastLimit()}
 		c.threads = append(c.threads, t)
 	}
 	c.serving.Store(int32(len(c.threads)))
@@ -171,11 +172,17 @@ func (c *Controller) Describe() []string {
 
 // Stats reads the counters. A thread adds its own at the end of each sweep.
 func (c *Controller) Stats() Stats {
-	s := &c.stats
-	return Stats{
-		Reads: s.reads.Load(), Writes: s.writes.Load(), ReadBytes: s.readBytes.Load(), WriteBytes: s.writeBytes.Load(),
-		Commands: s.commands.Load(), Errors: s.errors.Load(), DoorbellRange: s.badRange.Load(), DoorbellBackward: s.badBackward.Load(),
+	sum := Stats{DoorbellRange: c.violations[violationRange].Load(), DoorbellBackward: c.violations[violationBackward].Load()}
+	for _, t := range c.threads {
+		s := &t.stats
+		sum.Reads += s.reads.Load()
+		sum.Writes += s.writes.Load()
+		sum.ReadBytes += s.readBytes.Load()
+		sum.WriteBytes += s.writeBytes.Load()
+		sum.Commands += s.commands.Load()
+		sum.Errors += s.errors.Load()
 	}
+	return sum
 }
 
 // stopTimeout bounds how long Close waits for a service thread.

@@ -21,11 +21,7 @@ const (
 
 // violated counts a wrong doorbell value and raises an error event.
 func (c *Controller) violated(v violation) {
-	if v == violationRange {
-		c.stats.badRange.Add(1)
-	} else {
-		c.stats.badBackward.Add(1)
-	}
+	c.violations[v].Add(1)
 	c.events.add(event{spec.EventError, spec.EventInfoBadValue, spec.LogError})
 }
 

@@ -23,6 +23,9 @@ func NewMemory(size int64) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("soft: memory backend of %d bytes: %w", size, err)
 	}
+	// Random blocks of a large store would miss the TLB each time in pages of
+	// 4 KiB. A kernel without huge pages refuses, which does no harm.
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
 	return &Memory{b}, nil
 }
 

@@ -26,7 +26,11 @@ type thread struct {
 	stopped  chan struct{} // closed when the thread has ended
 	closeErr error         // of the channels, valid once stopped is closed
 	counts   counts
-	lease    atomic.Pointer[lease] // wanted or granted, see Lend
+	stats    statistics // of this thread, so that threads do not share a cache line
+	clock    cpuClock
+	// fastLimit is the most bytes of a command on the fast path, 0 when there is none.
+	fastLimit uint64
+	lease     atomic.Pointer[lease] // wanted or granted, see Lend
 }
 
 // burst bounds the commands taken from one queue before the next gets its turn.
@@ -37,6 +41,8 @@ func (t *thread) run() {
 	runtime.LockOSThread() // one thread of the system is one service thread; it ends with the goroutine
 	defer close(t.stopped)
 	defer t.c.threadEnded()
+	t.clock.start()
+	defer t.clock.stop()
 	err := t.open()
 	t.ready <- err
 	if err != nil {
@@ -45,9 +51,10 @@ func (t *thread) run() {
 	defer func() { t.closeErr = errors.Join(t.closeErr, t.closeChannels()) }()
 	setTimerSlack()
 	var idle idler
+	idle.reset()
 	for t.c.ctx.Err() == nil {
 		busy := t.sweep()
-		t.counts.flush(&t.c.stats)
+		t.counts.flush(&t.stats)
 		if l := t.lease.Load(); l != nil && t.working == 0 {
 			if t.lend(l); t.closeErr != nil {
 				return
@@ -84,6 +91,7 @@ func (t *thread) sweep() bool {
 	if t.c.halted.Load() != haltNone {
 		return busy
 	}
+	t.glance()
 	for _, q := range t.sqs {
 		if t.serve(q) {
 			busy = true
@@ -109,6 +117,12 @@ func (t *thread) serve(q *submission) bool {
 	}
 	n := 0
 	for q.head != q.tail && n < burst && len(q.free) > 0 && len(q.cq.backlog) == 0 {
+		if t.fastLimit > 0 && q.id != 0 {
+			if k := t.serveFast(q, burst-n); k > 0 {
+				n += k
+				continue
+			}
+		}
 		t.begin(q.fetch())
 		n++
 	}
@@ -191,9 +205,10 @@ func (t *thread) settle(q *submission) error {
 
 const settleTimeout = 5 * time.Second
 
-// counts are a thread's own, added to the controller's once a sweep.
+// counts are a thread's own, added to what others may read once a sweep.
 type counts struct {
 	reads, writes, readBytes, writeBytes, commands, errors uint64
+	fast                                                   uint64 // of the commands
 }
 
 func (n *counts) flush(s *statistics) {
@@ -205,6 +220,7 @@ func (n *counts) flush(s *statistics) {
 	s.readBytes.Add(n.readBytes)
 	s.writeBytes.Add(n.writeBytes)
 	s.commands.Add(n.commands)
+	s.fast.Add(n.fast)
 	s.errors.Add(n.errors)
 	*n = counts{}
 }

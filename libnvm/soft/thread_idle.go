@@ -26,8 +26,10 @@ type waiter interface {
 	Await(timeout time.Duration) bool
 }
 
-// idler is the back-off of a thread that finds no work. It first polls on for
-// some microseconds, within which a host submits again after a completion.
+// idler is the back-off of a thread that finds no work. For the first 50 us it
+// polls on, since a busy host submits again within that time after a completion,
+// and a GPU's threads all the more: a command is then seen within the time of one
+// poll of all queues, well below a microsecond for some dozens of them.
 //
 // With operations in flight it then waits in the kernel, where the first
 // completion wakes it at once: polling would take the processor from what
@@ -36,56 +38,68 @@ type waiter interface {
 // been idle, at most 200 us, and at most 10 us with few operations in flight,
 // where latency counts.
 //
-// Without any it lets other goroutines run in between and then sleeps, twice as
-// long each time, from 5 us to 100 us, or 10 us as long as completions wait for
-// their time.
+// Without any it lets other goroutines run in between for another 50 us, and then
+// sleeps. A sleep is an eighth of what it has slept so far, from 5 us to 10 ms,
+// so that a command after a pause waits for little in comparison to the pause,
+// while a thread without a host, at 100 looks a second, costs about a thousandth
+// of a processor. As long as completions wait for their time it is at most 10 us.
 type idler struct {
 	polls int           // in a row that found nothing
+	look  int           // number of the poll that looks at the clock
 	since time.Duration // when the first of them was
-	sleep time.Duration
-	next  int // channel to wait for
+	slept time.Duration // asked for, whatever it took: a late wake-up is no sign that the host is slow
+	next  int           // channel to wait for
 }
 
 const (
-	idleSpins    = 1000
-	idleYields   = 1050
+	spinFor      = 50 * time.Microsecond
+	yieldFor     = 100 * time.Microsecond
+	clockPolls   = 16 // the clock takes longer than a poll of few queues
+	fewestPolls  = 64 // before a sleep, for a thread that was not running meanwhile
 	awaitSpins   = 5 * time.Microsecond
 	awaitFew     = 10 * time.Microsecond
 	awaitFirst   = 50 * time.Microsecond
 	awaitLongest = 200 * time.Microsecond
 	manyInFlight = 8
+	sleepShare   = 8
 	shortestNap  = 5 * time.Microsecond
-	longestNap   = 100 * time.Microsecond
+	longestNap   = 10 * time.Millisecond
 	attentiveNap = 10 * time.Microsecond
 )
 
-func (i *idler) reset() { i.polls, i.sleep = 0, 0 }
+func (i *idler) reset() { i.polls, i.look, i.slept = 0, clockPolls, 0 }
 
 func (i *idler) wait(t *thread) {
-	i.polls++
+	if i.polls++; i.polls == 1 {
+		i.since = t.c.now()
+	}
 	timed := len(t.timers) > 0 || len(t.gated) > 0
-	switch {
-	case t.working > 0 && !timed:
+	if t.working > 0 && !timed {
 		i.await(t)
-	case i.polls < idleSpins:
-	case i.polls < idleYields:
+		return
+	}
+	if i.polls < i.look {
+		return
+	}
+	idle := t.c.now() - i.since
+	switch {
+	case idle < spinFor || i.polls < fewestPolls:
+		i.look = i.polls + clockPolls
+	case idle < yieldFor:
 		runtime.Gosched()
 	default:
-		i.sleep = min(max(shortestNap, i.sleep*2), longestNap)
-		if t.working > 0 || timed {
-			i.sleep = min(i.sleep, attentiveNap)
+		d := min(max(i.slept/sleepShare, shortestNap), longestNap)
+		if timed {
+			d = min(d, attentiveNap)
 		}
-		nap(i.sleep)
+		i.slept += d
+		nap(d)
 	}
 }
 
 // await waits for a backend.
 func (i *idler) await(t *thread) {
-	now := t.c.now()
-	if i.polls == 1 {
-		i.since = now
-	}
-	idle := now - i.since
+	idle := t.c.now() - i.since
 	if idle < awaitSpins {
 		return
 	}

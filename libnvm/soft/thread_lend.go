@@ -92,7 +92,7 @@ func (s *Server) Serve(wait time.Duration) bool {
 		s.next = t.await(s.next, wait)
 		busy = t.sweep()
 	}
-	t.counts.flush(&t.c.stats)
+	t.counts.flush(&t.stats)
 	return busy
 }
 
