@@ -103,6 +103,7 @@ TRITIER_UNROLL
 // Sums are a lane's share of Results.
 struct Sums {
     uint64_t reads, writes, errors, bad;
+    bool over; // the queue is of no more use
 };
 
 TRITIER_DEVICE void add_sums(Results* r, const Sums& s) {
@@ -139,6 +140,7 @@ TRITIER_DEVICE void turn(const Lanes& g, const Port& p, const Medium& m, const L
     bool good = want && status == kOk;
     if (want && !good) {
         sums->errors++;
+        sums->over = sums->over || status == kQueueFailed || status == kDeviceGone || status == kStopped;
         atomic_cas_relaxed_gpu(&r->first_status, 0, static_cast<uint64_t>(status) + 1);
     }
     if (l.histogram != 0 && good) atomic_add_relaxed_gpu(reinterpret_cast<uint32_t*>(l.histogram) + bucket_of(took), 1);
@@ -163,11 +165,12 @@ extern "C" __global__ void run_load(const Engine* e, const Load l) {
         if (sm_id() < kMaxSMs) store_relaxed_gpu(reinterpret_cast<uint32_t*>(l.sms) + sm_id(), 1);
         atomic_min_relaxed_gpu(&r->begun, globaltimer());
     }
-    Sums sums = {0, 0, 0, 0};
+    Sums sums = {0, 0, 0, 0, false};
     for (uint64_t t = 0; t < l.turns; t++) {
         turn(g, p, m, l, e->drive_count, warp, t, &sums);
-        // A drive that fails everything must not keep the GPU for turns x deadline.
-        if (g.any(sums.errors >= 8 && sums.reads + sums.writes == 0)) break;
+        // A drive that is gone, or fails everything, must not keep the GPU for
+        // all turns.
+        if (g.any(sums.over || (sums.errors >= 8 && sums.reads + sums.writes == 0))) break;
         if (p.stop != nullptr && t % 64 == 63 && from_leader(g, load_relaxed_sys(p.stop)) != 0) break;
     }
     add_sums(r, sums);

@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a4501dc09afa8d58e5bca3897d93039a223b5e2122b68c35c0b0faf97bac310c
+// sha256:7dbe277a3bba5fec146567c4ca8663d55c3815408e1fdc5e18a3c9e99bce291c
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte
