@@ -14,7 +14,7 @@ import (
 type Memory struct{ data []byte }
 
 // NewMemory makes a memory backend of size bytes, all zero. Memory is used as
-// it is written.
+// it is written, in huge pages where the kernel has them.
 func NewMemory(size int64) (*Memory, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("soft: memory backend of %d bytes", size)

@@ -35,6 +35,7 @@ type completion struct {
 	backlog  []*command // done, and no room in the queue
 	held     []*command // done, and waiting for their turn
 	thread   *thread
+	_        [8]byte // to whole cache lines, see thread
 }
 
 // submission is a submission queue.
@@ -53,6 +54,7 @@ type submission struct {
 	free     []*command
 	all      []command
 	look     lookup
+	_        [24]byte // to whole cache lines, see thread
 }
 
 func newSubmission(id uint16, depth uint32, base unsafe.Pointer, db *uint32, cq *completion) *submission {

@@ -19,7 +19,7 @@ import (
 // their data brought into the cache. Random blocks of a large store are nowhere
 // near the processor: without it most of a small command's time is that wait.
 const (
-	ahead     = 4
+	ahead     = 8
 	aheadMost = 512 // bytes of a command; the rest follows at the memory's pace
 )
 

@@ -10,6 +10,9 @@ import (
 
 // thread is a service thread. It owns completion queues with their submission
 // queues; others reach it through ask only.
+//
+// It and its queues fill whole pairs of cache lines: they change with every
+// command, and the allocator lays the next thread's right beside them.
 type thread struct {
 	c        *Controller
 	id       int
@@ -30,6 +33,7 @@ type thread struct {
 	clock    cpuClock
 	// fastLimit is the most bytes of a command on the fast path, 0 when there is none.
 	fastLimit uint64
+	_         [8]byte
 	lease     atomic.Pointer[lease] // wanted or granted, see Lend
 }
 

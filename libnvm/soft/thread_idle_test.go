@@ -3,7 +3,36 @@ package soft
 import (
 	"testing"
 	"time"
+	"unsafe"
 )
+
+// TestOwnCacheLines: what a thread writes for every command shares no pair of
+// cache lines with what another thread writes.
+func TestOwnCacheLines(t *testing.T) {
+	const pair = 128
+	for name, size := range map[string]uintptr{
+		"thread": unsafe.Sizeof(thread{}), "submission": unsafe.Sizeof(submission{}), "completion": unsafe.Sizeof(completion{}),
+	} {
+		if size%pair != 0 {
+			t.Errorf("a %s has %d bytes, %d more than whole pairs of cache lines", name, size, size%pair)
+		}
+	}
+	for range 100 {
+		onHeap.t, onHeap.s, onHeap.c = new(thread), new(submission), new(completion)
+		for _, p := range []unsafe.Pointer{unsafe.Pointer(onHeap.t), unsafe.Pointer(onHeap.s), unsafe.Pointer(onHeap.c)} {
+			if uintptr(p)%pair != 0 {
+				t.Fatalf("allocated at %p, which is not the start of one", p)
+			}
+		}
+	}
+}
+
+// onHeap keeps objects from being allocated on the stack.
+var onHeap struct {
+	t *thread
+	s *submission
+	c *completion
+}
 
 // TestBackOff: a thread looks on for the time that it promises before it sleeps,
 // and a sleep stays small in comparison to those before it.
