@@ -11,7 +11,7 @@
 // full, rings once for many entries, and moves at most two pages with a command:
 // reads and writes of a Memory then take a path without any bookkeeping per
 // command (BenchmarkServe compares it with a bare copy loop), as long as Faults
-// and Pacer are nil. A thread looks at its doorbells without a break for 50 us
+// and Pacer are nil. A thread looks at its doorbells without a break for 100 us
 // after the last command and then sleeps an eighth of the pause at a time, up to
 // 10 ms (BenchmarkWake); Controller.CPUTime says what that costs.
 package soft
