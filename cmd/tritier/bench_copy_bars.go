@@ -26,7 +26,7 @@ type copyBar struct {
 	Where    string  `json:"where,omitempty"` // the row that it comes from
 	Measured bool    `json:"measured"`
 	Value    float64 `json:"value"`
-	Limit    float64 `json:"limit"` // 0: a figure for information
+	Limit    float64 `json:"limit"`    // 0: a figure for information
 	AtLeast  bool    `json:"at_least"` // else at most
 	Unit     string  `json:"unit"`
 }
