@@ -2,8 +2,6 @@
 
 package cuda
 
-import "github.com/ebitengine/purego"
-
 // libraryNames are what openLibrary gives to the dynamic linker, in order:
 // by name, and where containers and WSL put the library when the linker's
 // cache does not know of it.
@@ -27,9 +25,7 @@ func openLibrary() (Backend, error) {
 	}
 	l := new(library)
 	for _, s := range Symbols() {
-		if p, err := purego.Dlsym(handle, s.String()); err == nil {
-			l.entry[s] = p
-		}
+		l.entry[s] = linkerSymbol(handle, s.String())
 	}
 	return l, nil
 }
@@ -38,7 +34,7 @@ func openLibrary() (Backend, error) {
 func loadFirst(names []string) (uintptr, error) {
 	var last error
 	for i, name := range names {
-		handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+		handle, err := linkerOpen(name)
 		if err == nil {
 			return handle, nil
 		}
