@@ -18,6 +18,7 @@ type runResult struct {
 	elapsed              time.Duration
 	latency              *latencies
 	doorbells            uint64
+	sqDoorbells          uint64 // those of them that submit
 	driverCPU, otherCPU  time.Duration
 	errors               map[string]uint64
 	mismatch             *mismatchError
@@ -182,6 +183,7 @@ func merge(ws []*worker) *runResult {
 		r.bytes += x.ios * uint64(w.cell.size)
 		r.verified += x.verified
 		r.doorbells += x.doorbells
+		r.sqDoorbells += x.submission
 		r.driverCPU += x.cpu
 		r.resets += x.resets
 		r.elapsed, total = max(r.elapsed, x.elapsed), max(total, x.total)

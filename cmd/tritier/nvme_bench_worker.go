@@ -72,21 +72,23 @@ type worker struct {
 type snapshot struct {
 	at         int64
 	doorbells  uint64
+	submission uint64        // those of them that submit
 	cpu, total time.Duration // this thread's, the process's
 }
 
 // workerResult is what one worker measured.
 type workerResult struct {
-	latency   latencies
-	ios       uint64
-	elapsed   time.Duration
-	doorbells uint64
-	cpu       time.Duration // of this thread
-	total     time.Duration // of the process
-	verified  uint64        // bytes
-	errors    map[string]uint64
-	mismatch  *mismatchError
-	resets    int
+	latency    latencies
+	ios        uint64
+	elapsed    time.Duration
+	doorbells  uint64
+	submission uint64        // doorbells that submit
+	cpu        time.Duration // of this thread
+	total      time.Duration // of the process
+	verified   uint64        // bytes
+	errors     map[string]uint64
+	mismatch   *mismatchError
+	resets     int
 }
 
 // run works until the schedule ends, and then until nothing is in flight.
@@ -148,12 +150,13 @@ func (w *worker) advance(s *schedule) {
 	w.measuring = false
 	x, r := w.snapshot(), &w.result
 	r.elapsed = time.Duration(x.at - w.from.at)
+	r.submission = x.submission - w.from.submission
 	r.doorbells, r.cpu, r.total = x.doorbells-w.from.doorbells, x.cpu-w.from.cpu, x.total-w.from.total
 }
 
 func (w *worker) snapshot() snapshot {
 	st := w.q.Stats()
-	return snapshot{w.now, st.SQDoorbells + st.CQDoorbells, cpuTime(unix.RUSAGE_THREAD), cpuTime(unix.RUSAGE_SELF)}
+	return snapshot{w.now, st.SQDoorbells + st.CQDoorbells, st.SQDoorbells, cpuTime(unix.RUSAGE_THREAD), cpuTime(unix.RUSAGE_SELF)}
 }
 
 // cpuTime is user and system time of this thread or the whole process.

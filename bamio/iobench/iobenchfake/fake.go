@@ -85,6 +85,7 @@ func openLoad(l *cudafake.Launch) (*load, error) {
 type sums struct {
 	n         [4]uint64 // by reads, writes, failed, bad
 	latencies [buckets]uint32
+	over      bool // the queue is of no more use
 }
 
 func runLoad(l *cudafake.Launch) error {
@@ -125,7 +126,7 @@ func (x *load) warp(warp uint32) *sums {
 	s := &sums{}
 	for t := uint64(0); t < x.turns; t++ {
 		x.turn(s, warp, t)
-		if s.n[failed] >= 8 && s.n[reads]+s.n[writes] == 0 || x.device.Stopped() {
+		if s.over || s.n[failed] >= 8 && s.n[reads]+s.n[writes] == 0 || x.device.Stopped() {
 			break
 		}
 	}
@@ -160,6 +161,7 @@ func (x *load) turn(s *sums, warp uint32, t uint64) {
 		st := x.device.Transfer(queue, op, c)
 		if st != layout.OK {
 			s.n[failed]++
+			s.over = s.over || st == layout.QueueFailed || st == layout.DeviceGone || st == layout.Stopped
 			atomic.CompareAndSwapUint64(x.results[firstStatus], 0, uint64(st)+1)
 			continue
 		}

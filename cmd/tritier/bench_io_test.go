@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tritier/tritier/bamio/iobench/iobenchfake"
+	"github.com/tritier/tritier/cuda/cudafake"
+)
+
+// withIOGPU is withFakeGPU with the kernels of bench io.
+func withIOGPU(t *testing.T, opts ...cudafake.Option) *cudafake.GPU {
+	t.Helper()
+	f := withFakeGPU(t, opts...)
+	iobenchfake.Register(f)
+	return f
+}
+
+// ioDoc is the report of bench io --json.
+type ioDoc struct {
+	Drives      []string
+	Date        string
+	Seed        uint64
+	Area        uint64 `json:"area_bytes"`
+	Modelled    bool
+	Model       string
+	Verified    bool
+	Interrupted bool
+	Complete    bool
+	Note        string
+	GPU         gpuIdentity
+	CUDA        string
+	Mailbox     float64 `json:"mailbox_round_trip_ns"`
+	Path        struct {
+		Rings, Doorbells, Payload string
+		Blockers                  []struct{ Of, On, Reason, Remedy string }
+	}
+	Faults map[string]uint64 `json:"fault_hits"`
+	Rows   []ioDocRow
+}
+
+type ioDocRow struct {
+	Initiator, Op, Pattern string
+	IOBytes                int       `json:"io_bytes"`
+	Reads                  int       `json:"read_percent"`
+	Drives                 int       `json:"drives"`
+	Queues                 int       `json:"queues"`
+	Entries                int       `json:"queue_entries"`
+	Service                int       `json:"service_threads"`
+	Threads                int       `json:"gpu_threads"`
+	Warps                  int       `json:"warps"`
+	Lanes                  int       `json:"lanes"`
+	SMs                    int       `json:"sms"`
+	Runs                   int       `json:"runs"`
+	IOs                    uint64    `json:"ios"`
+	VerifiedBytes          uint64    `json:"verified_bytes"`
+	Verified               bool      `json:"verified"`
+	IOPS                   float64   `json:"iops"`
+	GBps                   float64   `json:"gb_per_s"`
+	P50                    float64   `json:"p50_ns"`
+	P99                    float64   `json:"p99_ns"`
+	P999                   float64   `json:"p999_ns"`
+	Doorbells              float64   `json:"doorbells_per_io"`
+	ServiceCPU             float64   `json:"service_cpu_seconds"`
+	OtherCPU               float64   `json:"other_cpu_seconds"`
+	Each                   []float64 `json:"iops_of_runs"`
+	Wrong                  uint64    `json:"wrong_pieces"`
+	Mismatch               string    `json:"first_mismatch"`
+	Errors                 map[string]uint64
+}
+
+func decodeIO(t *testing.T, text string) *ioDoc {
+	t.Helper()
+	doc := &ioDoc{}
+	if err := json.Unmarshal([]byte(text), doc); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return doc
+}
+
+// Both initiators, every operation and pattern, over several drives: each row
+// has done what it says, with every byte compared, and figures that agree.
+func TestBenchIORun(t *testing.T) {
+	withIOGPU(t)
+	out, errs, err := tritier(t.Context(), "bench", "io", "mem:1MiB,mem:1MiB", "--initiator", "gpu,cpu", "--op", "read,write,mixed", "--reads", "60",
+		"--pattern", "random,sequential", "--size", "512B,16KiB", "--warps", "1..4", "--block", "2", "--lanes", "3", "--queues", "2", "--depth", "5",
+		"--ios", "100", "--runs", "3", "--seed", "9", "--json")
+	if err != nil || errs != "" {
+		t.Fatal(err, errs)
+	}
+	doc := decodeIO(t, out)
+	if len(doc.Rows) != 3*2*2*(3+1) || !doc.Verified || !doc.Complete || doc.Interrupted || doc.Modelled || doc.Seed != 9 || doc.Area != 1<<20 || doc.GPU.Name != "Software GPU" || doc.CUDA != "13.0" || doc.Mailbox <= 0 {
+		t.Fatalf("%d rows: %.1500s", len(doc.Rows), out)
+	}
+	if doc.Path.Payload != "pinned host memory" || !strings.Contains(doc.Path.Rings, "shared with the software controller") || len(doc.Path.Blockers) < 2 {
+		t.Errorf("path %+v", doc.Path)
+	}
+	for _, x := range doc.Rows {
+		checkIORow(t, &x)
+	}
+	if first, last := doc.Rows[0], doc.Rows[len(doc.Rows)-1]; first.Initiator != "gpu" || first.Threads != 32 || last.Initiator != "cpu" || last.Op != "mixed" {
+		t.Errorf("order: %+v, %+v", first, last)
+	}
+}
+
+func checkIORow(t *testing.T, x *ioDocRow) {
+	t.Helper()
+	if x.Runs != 3 || x.Queues != 2 || x.Entries != 5 || x.Drives != 2 || x.Service != 1 || !x.Verified || len(x.Errors) != 0 || (x.Op == "mixed") != (x.Reads == 60) {
+		t.Errorf("%+v", *x)
+	}
+	least := uint64(300)
+	if x.IOs < least || x.VerifiedBytes == 0 {
+		t.Errorf("%d I/Os, %d bytes verified in %+v", x.IOs, x.VerifiedBytes, *x)
+	}
+	// What a read-only or a write-only load verifies is what it has moved: a
+	// GPU's writes by reading the same blocks.
+	if moved := x.IOs * uint64(x.IOBytes); x.Initiator == "gpu" && x.Op != "mixed" && x.VerifiedBytes != moved {
+		t.Errorf("%d bytes verified of %d moved in %+v", x.VerifiedBytes, moved, *x)
+	}
+	if x.Op == "mixed" && x.VerifiedBytes < 2<<20 { // both areas at the end
+		t.Errorf("only %d bytes verified in %+v", x.VerifiedBytes, *x)
+	}
+	if x.IOPS <= 0 || math.Abs(x.GBps-x.IOPS*float64(x.IOBytes)/1e9) > 1e-6*x.GBps+1e-12 || x.P50 <= 0 || x.P50 > x.P99 || x.P99 > x.P999 || x.Doorbells <= 0 || x.Doorbells > 1 {
+		t.Errorf("figures of %+v", *x)
+	}
+	each := slices.Sorted(slices.Values(x.Each))
+	if len(each) != 3 || each[1] != x.IOPS {
+		t.Errorf("%g is not the median of %v", x.IOPS, x.Each)
+	}
+	if x.Initiator == "cpu" {
+		if x.Threads+x.Warps+x.Lanes+x.SMs != 0 {
+			t.Errorf("GPU columns of the CPU: %+v", *x)
+		}
+		return
+	}
+	if x.Threads != 32*x.Warps || x.Lanes != 3 || x.SMs != (x.Warps+1)/2 {
+		t.Errorf("GPU columns: %+v", *x)
+	}
+}
+
+// The table names machine, path and what every figure is; the picture is drawn.
+func TestBenchIOTable(t *testing.T) {
+	withIOGPU(t)
+	picture := filepath.Join(t.TempDir(), "io.png")
+	out, _, err := tritier(t.Context(), "bench", "io", "mem:1MiB", "--initiator", "gpu,cpu", "--size", "4KiB,64KiB", "--threads", "32..128", "--lanes", "2", "--queues", "1",
+		"--op", "read,mixed", "--seconds", "0.02", "--runs", "2", "--plot", picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out, "GPU 0 (Software GPU), GPU-", "CUDA 13.0, PCIe Gen4 x16 (can be Gen5 x16)\n", "mem:1MiB: namespace 1: memory",
+		"queues in host memory shared with the software controller, ", "payload through pinned host memory\n", "  no payload into GPU memory: mem:1MiB: ",
+		"mailbox, GPU to CPU and back, in this run: ", " us\n", "the first 1MiB of each drive, medians of 2 runs of 0.02 s, seed 1\n",
+		"figures are measured; there is no cache", "verified: every byte; ", " bytes compared, all as written\n", "mixed, 70 % read")
+	if strings.Contains(out, "modelled") || strings.Contains(out, "ended early") {
+		t.Error(out)
+	}
+	b, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img, err := png.Decode(bytes.NewReader(b)); err != nil || img.Bounds().Dx() < 1000 {
+		t.Error(err)
+	}
+}
+
+// Under a model every figure says so, in each format.
+func TestBenchIOModelled(t *testing.T) {
+	withIOGPU(t)
+	picture := filepath.Join(t.TempDir(), "io.svg")
+	args := []string{"bench", "io", "mem:1MiB", "--size", "4KiB", "--warps", "2", "--lanes", "4", "--ios", "40", "--runs", "1", "--model", "4x980pro"}
+	out, _, err := tritier(t.Context(), append(args, "--json", "--plot", picture)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := decodeIO(t, out)
+	if !doc.Modelled || doc.Model != "4x980pro" || doc.Rows[0].IOPS != 0 || !doc.Verified {
+		t.Errorf("%s", out)
+	}
+	for _, c := range ioColumns {
+		if !strings.Contains(out, `"modelled_`+c.name+`"`) || strings.Contains(out, `"`+c.name+`"`) {
+			t.Errorf("%s without its label: %s", c.name, out)
+		}
+	}
+	text, err := os.ReadFile(picture)
+	if err != nil || !bytes.Contains(text, []byte("modelled by 4x980pro")) || !bytes.Contains(text, []byte("modelled million IOPS")) || !bytes.Contains(text, []byte("modelled GB/s")) {
+		t.Errorf("picture: %v", err)
+	}
+	if out, _, err = tritier(t.Context(), args...); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out, "figures are modelled by 4x980pro, not measured on such drives\n")
+	if strings.Count(out, " modelled") < len(ioColumns) || strings.Contains(out, "figures are measured") {
+		t.Error(out)
+	}
+}
