@@ -1,6 +1,6 @@
 // The rig: device code against the adversarial controller.
 //
-//   rig [mode=io|random|requests|arguments] [seed=N] [ms=N] [KEY=N ...]
+//   rig [mode=io|random|requests|arguments] [seed=N] [ms=N] [repeat=N] [quick=1] [KEY=N ...]
 //
 // Keys are the fields of Config. Exit status 0: nothing is wrong.
 #include <unistd.h>
@@ -176,12 +176,16 @@ Config random_config(uint64_t seed) {
 int main(int argc, char** argv) {
     Config c;
     std::string mode = "io";
-    uint64_t ms = 1000;
+    uint64_t ms = 1000, repeat = 1;
     for (int i = 1; i < argc; i++) {
         std::string a = argv[i], key = a.substr(0, a.find('='));
         const char* v = argv[i] + key.size() + 1;
         if (key == "mode") {
             mode = v;
+        } else if (key == "quick") {
+            Problems::quick() = true;
+        } else if (key == "repeat") {
+            repeat = strtoull(v, nullptr, 0);
         } else if (key == "ms") {
             ms = strtoull(v, nullptr, 0);
         } else if (a.find('=') == std::string::npos || !set(&c, key, strtoull(v, nullptr, 0))) {
@@ -191,7 +195,9 @@ int main(int argc, char** argv) {
     }
     uint32_t problems = 0;
     if (mode == "io") {
-        problems = run_io(c);
+        for (; repeat > 0 && problems == 0; repeat--, c.seed++) {
+            problems = run_io(c);
+        }
     } else if (mode == "requests") {
         problems = run_requests(c);
     } else if (mode == "arguments") {
