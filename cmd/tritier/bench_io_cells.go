@@ -22,6 +22,9 @@ func (s *ioSettings) combinations() error {
 	if len(l.service) > 1 && slices.ContainsFunc(s.drives, elsewhere) {
 		return errors.New("--service-threads lists several counts, for each of which the drives are opened anew: that needs mem: drives")
 	}
+	if err := s.enoughWarps(&l); err != nil {
+		return err
+	}
 	s.cells = nil
 	for _, service := range l.service {
 		for _, who := range l.initiators {
@@ -36,6 +39,19 @@ func (s *ioSettings) combinations() error {
 	if len(s.cells) > maxCells {
 		return fmt.Errorf("the lists make %d combinations; 1 to %d are possible", len(s.cells), maxCells)
 	}
+	return nil
+}
+
+// enoughWarps wants a warp for each drive: warps share out the drives.
+func (s *ioSettings) enoughWarps(l *ioLists) error {
+	n := len(s.drives)
+	if !slices.Contains(l.initiators, byGPU) || l.warps[0] >= n {
+		return nil
+	}
+	if s.chosen {
+		return fmt.Errorf("%s cannot load %d drives: give each a warp of 32 GPU threads at least", plural(uint64(l.warps[0]), "warp"), n)
+	}
+	l.warps = slices.DeleteFunc(l.warps, func(w int) bool { return w < n })
 	return nil
 }
 
@@ -70,7 +86,8 @@ func (f *benchIOFlags) chooseLanes(x *ioCell) error {
 		}
 	}
 	if x.payload() > mostPayload {
-		return fmt.Errorf("%d warps of %d I/Os of %s need %s of pinned memory, more than %s: lower one of them", x.warps, x.lanes, shortBytes(x.size),
+		return fmt.Errorf("%s of %s of %s need %s of pinned memory, more than %s: lower one of them",
+			plural(uint64(x.warps), "warp"), plural(uint64(x.lanes), "I/O"), shortBytes(x.size),
 			units.FormatBytes(x.payload()), units.FormatBytes(mostPayload))
 	}
 	return nil

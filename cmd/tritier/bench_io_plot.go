@@ -75,12 +75,10 @@ var ioRates = []ioRate{
 	{"GB/s", func(x *ioRow) float64 { return x.median(func(f *ioFigures) float64 { return f.gbps }) }},
 }
 
-// panels are the loads in the order of the table. Without a GPU's rows those of
-// the CPU have panels of their own.
+// panels are the loads of the GPU in the order of the table.
 func (r *ioReport) panels() (list []ioPanel) {
-	gpu := slices.ContainsFunc(r.rows, func(x ioRow) bool { return x.initiator == byGPU })
 	for i := range r.rows {
-		if x := &r.rows[i]; (x.initiator == byGPU) == gpu && len(x.runs) > 0 && !slices.Contains(list, panelOf(x)) {
+		if x := &r.rows[i]; x.initiator == byGPU && len(x.runs) > 0 && !slices.Contains(list, panelOf(x)) {
 			list = append(list, panelOf(x))
 		}
 	}
@@ -106,18 +104,11 @@ func (r *ioReport) drawHead(dc draw.Canvas) {
 	width := dc.Max.X - dc.Min.X
 	title, sub := chartBold(chartText(14, chartInk, text.XLeft)), chartText(10, chartMuted, text.XLeft)
 	what := "I/O that GPU threads submit"
-	if r.dev == nil {
-		what = "I/O that the CPU submits"
-	}
 	if r.model != "" {
 		what += ", modelled by " + r.model
 	}
 	dc.FillText(title, vg.Point{X: dc.Min.X, Y: dc.Max.Y - 16}, chartFit(what, title, width))
-	about := "no GPU"
-	if r.dev != nil {
-		about = fmt.Sprintf("%s, CUDA %s", r.dev.Name(), r.dev.Driver().Version())
-	}
-	about += fmt.Sprintf("; %s; medians of %s, every byte verified, %s", r.list, plural(uint64(r.f.runs), "run"), r.date.Format("2006-01-02"))
+	about := fmt.Sprintf("%s, CUDA %s; %s; medians of %s, every byte verified, %s", r.dev.Name(), r.dev.Driver().Version(), r.list, plural(uint64(r.f.runs), "run"), r.date.Format("2006-01-02"))
 	dc.FillText(sub, vg.Point{X: dc.Min.X, Y: dc.Max.Y - 34}, chartFit(about, sub, width))
 	x, y, entry := dc.Min.X, dc.Max.Y-56, chartText(10, chartInk, text.XLeft)
 	add := func(label string, look draw.LineStyle) {
@@ -205,9 +196,6 @@ func (r *ioReport) ticks(of ioPanel) (ticks []plot.Tick, low, high float64) {
 		if x := &r.rows[i]; of.shows(x) && x.initiator == byGPU {
 			sms[x.threads()] = max(sms[x.threads()], x.sms)
 		}
-	}
-	if len(sms) == 0 {
-		return nil, 1, 2
 	}
 	var counts []int
 	for n := range sms {

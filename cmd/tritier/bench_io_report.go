@@ -114,6 +114,8 @@ type ioReport struct {
 	date     time.Time
 	rows     []ioRow
 
+	mailboxErr error // why it was not
+
 	interrupted, failed bool // rows are missing
 }
 
@@ -144,6 +146,16 @@ func (r *ioReport) verdict() error {
 		}
 	}
 	return nil
+}
+
+// whole counts the rows that have all their runs.
+func (r *ioReport) whole() (n int) {
+	for i := range r.rows {
+		if len(r.rows[i].runs) == r.f.runs {
+			n++
+		}
+	}
+	return n
 }
 
 // text writes the report for people.
@@ -182,6 +194,8 @@ func (r *ioReport) head(w io.Writer) {
 	}
 	if r.mailbox > 0 {
 		_, _ = fmt.Fprintf(w, "mailbox, GPU to CPU and back, in this run: %s us\n", micros2(r.mailbox))
+	} else if r.mailboxErr != nil {
+		_, _ = fmt.Fprintf(w, "mailbox, GPU to CPU and back: not measured: %v\n", r.mailboxErr)
 	}
 	_, _ = fmt.Fprintf(w, "%s, the first %s of each drive, medians of %s of %s, seed %d\n", r.date.Format("2006-01-02 15:04 UTC"),
 		units.FormatBytes(r.area), plural(uint64(r.f.runs), "run"), r.bound(), r.f.seed)
@@ -268,6 +282,6 @@ func (r *ioReport) foot(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "errors: %s\n", counts(failures))
 	}
 	if r.interrupted || r.failed {
-		_, _ = fmt.Fprintf(w, "ended early: %d of %s are known\n", len(r.rows), plural(uint64(len(r.cells)), "row"))
+		_, _ = fmt.Fprintf(w, "ended early: %d of %s are known\n", r.whole(), plural(uint64(len(r.cells)), "row"))
 	}
 }

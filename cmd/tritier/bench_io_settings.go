@@ -62,6 +62,7 @@ type ioSettings struct {
 	drives []drive.URI
 	dev    *cuda.Device // nil without a GPU, or when it is not asked for
 	why    string       // why the initiator is not the one that is the default
+	chosen bool         // the user has said how many warps
 	cells  []ioCell
 	ios    uint64 // of one run, 0 when seconds bound it
 	model  *servicetime.Model
@@ -69,7 +70,7 @@ type ioSettings struct {
 }
 
 func (f *benchIOFlags) settings(c *cobra.Command, list string) (*ioSettings, error) {
-	s := &ioSettings{f: f, list: list}
+	s := &ioSettings{f: f, list: list, chosen: c.Flags().Changed("warps") || c.Flags().Changed("threads")}
 	var err error
 	if s.drives, err = drive.ParseList(list); err != nil {
 		return nil, err
@@ -215,6 +216,9 @@ func (f *benchIOFlags) lists() (l ioLists, err error) {
 func (s *ioSettings) findGPU() error {
 	asked := s.f.initiators != nil
 	if !slices.ContainsFunc(s.cells, func(x ioCell) bool { return x.initiator == byGPU }) {
+		if s.f.plot != "" {
+			return errors.New("--plot draws rates over GPU threads: it needs --initiator gpu")
+		}
 		return nil
 	}
 	devices, err := namedGPUs("bench io --initiator gpu", s.f.gpu)
@@ -222,7 +226,7 @@ func (s *ioSettings) findGPU() error {
 		s.dev = devices[0]
 		return nil
 	}
-	if asked || s.f.gpu != "0" {
+	if asked || s.f.gpu != "0" || s.f.plot != "" { // what was asked for needs one
 		return err
 	}
 	s.why = "the CPU submits, since there is no GPU that could: " + err.Error()

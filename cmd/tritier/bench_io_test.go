@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"image/png"
 	"math"
 	"os"
@@ -11,8 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/bamio/iobench/iobenchfake"
 	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm/drive"
 )
 
 // withIOGPU is withFakeGPU with the kernels of bench io.
@@ -90,7 +94,7 @@ func decodeIO(t *testing.T, text string) *ioDoc {
 func TestBenchIORun(t *testing.T) {
 	withIOGPU(t)
 	out, errs, err := tritier(t.Context(), "bench", "io", "mem:1MiB,mem:1MiB", "--initiator", "gpu,cpu", "--op", "read,write,mixed", "--reads", "60",
-		"--pattern", "random,sequential", "--size", "512B,16KiB", "--warps", "1..4", "--block", "2", "--lanes", "3", "--queues", "2", "--depth", "5",
+		"--pattern", "random,sequential", "--size", "512B,16KiB", "--warps", "2..8", "--block", "2", "--lanes", "3", "--queues", "2", "--depth", "5",
 		"--ios", "100", "--runs", "3", "--seed", "9", "--json")
 	if err != nil || errs != "" {
 		t.Fatal(err, errs)
@@ -105,7 +109,7 @@ func TestBenchIORun(t *testing.T) {
 	for _, x := range doc.Rows {
 		checkIORow(t, &x)
 	}
-	if first, last := doc.Rows[0], doc.Rows[len(doc.Rows)-1]; first.Initiator != "gpu" || first.Threads != 32 || last.Initiator != "cpu" || last.Op != "mixed" {
+	if first, last := doc.Rows[0], doc.Rows[len(doc.Rows)-1]; first.Initiator != "gpu" || first.Threads != 64 || last.Initiator != "cpu" || last.Op != "mixed" {
 		t.Errorf("order: %+v, %+v", first, last)
 	}
 }
@@ -198,5 +202,67 @@ func TestBenchIOModelled(t *testing.T) {
 	wantLines(t, out, "figures are modelled by 4x980pro, not measured on such drives\n")
 	if strings.Count(out, " modelled") < len(ioColumns) || strings.Contains(out, "figures are measured") {
 		t.Error(out)
+	}
+}
+
+// What is in flight stays small by default, every drive has a warp, and what
+// was asked for is not changed.
+func TestBenchIOCells(t *testing.T) {
+	for _, c := range []struct {
+		args    string
+		drives  string
+		want    []int // warps and lanes of each cell
+		refused string
+	}{
+		{"--size 64KiB --warps 64..512", "mem:1MiB", []int{64, 32, 128, 32, 256, 16, 512, 8}, ""},
+		{"--size 1MiB --warps 256", "mem:1MiB", []int{256, 1}, ""},
+		{"--size 1MiB --warps 128 --lanes 32", "mem:1MiB", []int{128, 32}, ""},
+		{"--size 1MiB --warps 256 --lanes 32", "mem:1MiB", nil, "256 warps of 32 I/Os of 1MiB need 8GiB of pinned memory"},
+		{"--size 512B --threads 64,1024", "mem:1MiB", []int{2, 32, 32, 32}, ""},
+		{"--size 4KiB", strings.Repeat("mem:1MiB,", 8) + "mem:1MiB", []int{32, 32, 128, 32}, ""},
+		{"--size 4KiB --warps 2", "mem:1MiB,mem:1MiB,mem:1MiB", nil, "2 warps cannot load 3 drives"},
+		{"--size 4KiB --warps 2 --initiator cpu", "mem:1MiB,mem:1MiB,mem:1MiB", []int{0, 0}, ""},
+	} {
+		checkIOCells(t, c.args, c.drives, c.want, c.refused)
+	}
+}
+
+func checkIOCells(t *testing.T, args, drives string, want []int, refused string) {
+	t.Helper()
+	cmd := newBenchIOCommand()
+	f := &benchIOFlags{}
+	cmd.ResetFlags()
+	f.register(cmd)
+	if err := cmd.ParseFlags(strings.Fields(args)); err != nil {
+		t.Fatal(err)
+	}
+	s := &ioSettings{f: f, chosen: cmd.Flags().Changed("warps") || cmd.Flags().Changed("threads")}
+	var err error
+	if s.drives, err = drive.ParseList(drives); err != nil {
+		t.Fatal(err)
+	}
+	err = s.combinations()
+	if refused != "" {
+		if err == nil || !strings.Contains(err.Error(), refused) {
+			t.Errorf("%s: %v", args, err)
+		}
+		return
+	}
+	var got []int
+	for _, x := range s.cells {
+		got = append(got, x.warps, x.lanes)
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%s: %v, %v, want %v", args, got, err, want)
+	}
+}
+
+// A drive that fails under the GPU is named, with what helps to find out why.
+func TestBenchIODriveError(t *testing.T) {
+	s := &ioGPU{ioBench: &ioBench{dump: &ioDump{}}}
+	cause := errors.New("it does not answer")
+	err := s.broken(fmt.Errorf("bench: %w", &bamio.DriveError{Drive: "nvme:0000:01:00.0", Status: bamio.DeviceGone, Err: cause}))
+	if want := "nvme:0000:01:00.0 failed while the GPU used it: it does not answer; --dump FILE keeps the queues' state"; err.Error() != want || !errors.Is(err, cause) || s.left {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -28,12 +28,12 @@ func TestGPUScripts(t *testing.T) {
 		t.Fatal("no GPU, and REQUIRE asks for one")
 	}
 	testscript.Run(t, testscript.Params{
-		Files: []string{"testdata/script/calibrate.txtar", "testdata/script/bench_copy.txtar"},
+		Files: []string{"testdata/script/calibrate.txtar", "testdata/script/bench_copy.txtar", "testdata/script/bench_io.txtar"},
 		Condition: func(c string) (bool, error) {
 			return c == "gpu" && gpu, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"refuses": refuses, "jsonhas": jsonHas, "examples": checkExamples,
+			"refuses": refuses, "jsonhas": jsonHas, "examples": checkExamples, "disk": makeDisk,
 		},
 	})
 }

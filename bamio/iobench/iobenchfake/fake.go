@@ -22,7 +22,7 @@ import (
 // code does by its contract. A warp is a goroutine, which runs the commands of
 // its lanes one after the other.
 func Register(g *cudafake.GPU) {
-	g.RegisterKernel("run_load", runLoad)
+	g.RegisterKernel("run_load", RunLoad)
 	g.RegisterKernel("mailbox", mailbox)
 }
 
@@ -88,7 +88,8 @@ type sums struct {
 	over      bool // the queue is of no more use
 }
 
-func runLoad(l *cudafake.Launch) error {
+// RunLoad is the kernel run_load, for tests that put something in its way.
+func RunLoad(l *cudafake.Launch) error {
 	x, err := openLoad(l)
 	if err != nil {
 		return err
