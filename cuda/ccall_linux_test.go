@@ -6,19 +6,18 @@ import (
 	"runtime"
 	"testing"
 	"unsafe"
-
-	"github.com/ebitengine/purego"
 )
 
 func libc(t testing.TB, name string) uintptr {
 	t.Helper()
-	h, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
+	// Not by purego: a thread that has called it crashes the process when it ends.
+	h, err := linkerOpen("libc.so.6")
 	if err != nil {
 		t.Skip(err)
 	}
-	fn, err := purego.Dlsym(h, name)
-	if err != nil {
-		t.Fatal(err)
+	fn := linkerSymbol(h, name)
+	if fn == 0 {
+		t.Fatalf("libc has no %s", name)
 	}
 	return fn
 }
