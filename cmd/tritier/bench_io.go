@@ -59,10 +59,10 @@ hold ranges that double: 512B..1MiB. Several drives are measured together.
 
 What counts. Every I/O is a command that a drive has completed: there is no cache here, so that
 a hit can never be counted. Every byte is verified: drives are first filled with contents that
-follow from block number and seed; a GPU compares what its reads have pulled into GPU memory
-before they count. What it writes is new in each run and read back by the same sequence of
-blocks afterwards; mixed loads put back what was there, and the area is read when they are done,
-as it is after writes of the CPU. A wrong byte ends with status 1.
+follow from block number and seed, and GPU threads compare all that they read, once they have
+pulled it into GPU memory. What they write is new in each run, and read back afterwards by the
+same sequence of blocks. Mixed loads put back what was there, and the area is read when they are
+done, as it is after writes of the CPU. A wrong byte ends with status 1.
 
 So what exists must be overwritten: that takes --write, and the part that is used (--area, from
 its start) is lost. A drive with a file system, a partition table or a tritier volume is refused

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/tritier/tritier/bamio/iobench/iobenchfake"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm/drive"
 )
 
 // Where run_load's parameters are that the tests look at.
@@ -63,7 +65,8 @@ func TestBenchIOLostWrites(t *testing.T) {
 			}
 			return iobenchfake.RunLoad(l)
 		})
-		out, _, err := tritier(t.Context(), ioArgs("--op", op)...)
+		// Reads come first, so that the area holds what they expect.
+		out, _, err := tritier(t.Context(), ioArgs("--op", "read,"+op)...)
 		if err == nil || !strings.Contains(err.Error(), "verification failed: "+op+" by the GPU, random 4KiB: ") || !strings.Contains(err.Error(), "hold something else, near block ") {
 			t.Errorf("%s: %v", op, err)
 		}
@@ -208,17 +211,15 @@ func TestBenchIOEndlessKernel(t *testing.T) {
 	}
 	open := openCUDA
 	openCUDA = func() (*cuda.Driver, error) { return d, nil }
-	t.Cleanup(func() {
-		openCUDA = open
-		if err := f.Close(); err != nil { // ends the kernel
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { openCUDA = open })
+	cmd, flags := ioCommand(t, ioArgs("--faults", "drop=1", "--timeout", "500ms")[3:]...)
+	set, err := flags.settings(cmd, "mem:1MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &ioBench{ioSettings: set, stderr: io.Discard, dump: &ioDump{}, report: newIOReport(set)}
 	done := make(chan error, 1)
-	go func() {
-		_, _, err := tritier(t.Context(), ioArgs("--faults", "drop=1", "--timeout", "500ms")...)
-		done <- err
-	}()
+	go func() { done <- x.measure(t.Context()) }()
 	select {
 	case err := <-done:
 		var stall *bamio.StallError
@@ -230,6 +231,10 @@ func TestBenchIOEndlessKernel(t *testing.T) {
 	}
 	if len(f.Leaks()) == 0 {
 		t.Error("memory was given back under a kernel that runs")
+	}
+	// What the end of the process would do.
+	if err := errors.Join(f.Close(), drive.CloseAll(x.cpu.drives)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/bamio/iobench/iobenchfake"
 	"github.com/tritier/tritier/cuda/cudafake"
@@ -227,15 +229,21 @@ func TestBenchIOCells(t *testing.T) {
 	}
 }
 
-func checkIOCells(t *testing.T, args, drives string, want []int, refused string) {
+// ioCommand is the command with its flags parsed, for tests of its parts.
+func ioCommand(t *testing.T, args ...string) (*cobra.Command, *benchIOFlags) {
 	t.Helper()
-	cmd := newBenchIOCommand()
-	f := &benchIOFlags{}
+	cmd, f := newBenchIOCommand(), &benchIOFlags{}
 	cmd.ResetFlags()
 	f.register(cmd)
-	if err := cmd.ParseFlags(strings.Fields(args)); err != nil {
+	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
+	return cmd, f
+}
+
+func checkIOCells(t *testing.T, args, drives string, want []int, refused string) {
+	t.Helper()
+	cmd, f := ioCommand(t, strings.Fields(args)...)
 	s := &ioSettings{f: f, chosen: cmd.Flags().Changed("warps") || cmd.Flags().Changed("threads")}
 	var err error
 	if s.drives, err = drive.ParseList(drives); err != nil {
