@@ -133,7 +133,9 @@ TRITIER_DEVICE uint32_t write_from(const G& g, const Port& p, const Medium& m, c
 template <class G>
 TRITIER_DEVICE uint32_t transfer(const G& g, const Port& p, const Medium& m, uint32_t opcode, const Span& s) {
     uint32_t most = m.max_blocks < 65536 ? m.max_blocks : 65536;
-    if (most == 0 || s.blocks == 0 || static_cast<uint64_t>(s.blocks) * m.block_size > m.payload.bytes) {
+    // As a whole: the parts' offsets are 32-bit numbers.
+    uint64_t end = s.offset + static_cast<uint64_t>(s.blocks) * m.block_size;
+    if (most == 0 || s.blocks == 0 || end > m.payload.bytes) {
         return kBadArgument;
     }
     for (uint64_t first = 0; first < s.blocks; first += static_cast<uint64_t>(g.size()) * most) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f208337ac43f33f267e194fc4053d9e2cf6bd059403fb5615159b938c1e08acd
+// sha256:8ebaf205926cec39b0775f2890c9282ffbdc78d1a6e2805013f640435f2455cf
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7dbe277a3bba5fec146567c4ca8663d55c3815408e1fdc5e18a3c9e99bce291c
+// sha256:e462d32b5b9b46335784907b837c18acc2d2acad80d64c665c9219cdbf6e28ac
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte
