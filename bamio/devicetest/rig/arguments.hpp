@@ -1,6 +1,9 @@
 // Arguments: what make_transfer accepts and which PRPs it chooses.
 #pragma once
 
+#include <thread>
+
+#include "lanes.hpp"
 #include "world.hpp"
 
 namespace rig {
@@ -19,8 +22,32 @@ inline Medium big_medium() {
     return m;
 }
 
+// check_transfer: a transfer that leaves its buffer is refused as a whole, also
+// when the offset of some lane's part, in 32 bits, comes to lie inside again.
+inline void check_transfer(Problems* problems) {
+    Config c;
+    c.deadline_ms = 100; // no controller is there
+    World w(c);
+    Medium m = open_medium(&w.engine, 0);
+    m.max_blocks = 1;
+    Crew crew(2);
+    uint32_t status[2];
+    auto lane = [&](uint32_t i) {
+        ThreadLanes g(&crew, i);
+        status[i] = transfer(g, open_port(&w.engine, 0), m, kRead, Span{0, 2, 0, ~0u - 511});
+    };
+    std::thread other(lane, 1);
+    lane(0);
+    other.join();
+    if (status[0] != kBadArgument || status[1] != kBadArgument || w.queues[0].tickets != 0) {
+        problems->report("a transfer outside its buffer: %#x %#x, %llu entries", status[0], status[1],
+                         (unsigned long long)w.queues[0].tickets);
+    }
+}
+
 inline uint32_t run_arguments() {
     Problems problems;
+    check_transfer(&problems);
     struct Row {
         const char* name;
         Span s;
