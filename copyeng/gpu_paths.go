@@ -50,10 +50,8 @@ func (q *gpuQueue) spread(b *Batch, n int) error {
 		streams[i] = s.stream
 	}
 	streams[n-1] = q.stream
-	if err := q.deal(&q.calls[0], b, streams[:n]...); err != nil {
-		return err
-	}
-	return q.join(n - 1)
+	// Joined also after an error: what has been started must be waited for.
+	return errors.Join(q.deal(&q.calls[0], b, streams[:n]...), q.join(n-1))
 }
 
 // hybrid gives percent of the pages to the copy engines and the rest to a
@@ -147,6 +145,7 @@ func (q *gpuQueue) kernel(b *Batch, pairs []Pair) error {
 		return err
 	}
 	if err := q.engine.kernels.CopyList(q.stream, cfg, host, device, list, n, shift, toDevice); err != nil {
+		q.lists.drop()
 		return err
 	}
 	return q.lists.inUse(q.engine.ctx, q.stream)
@@ -183,10 +182,7 @@ func (q *gpuQueue) exchangeBatches(in, out *Batch) error {
 	for range submitters - 1 {
 		err = errors.Join(err, <-started)
 	}
-	if err != nil {
-		return err
-	}
-	return q.join(2*exchangeStreams - 1)
+	return errors.Join(err, q.join(2*exchangeStreams-1))
 }
 
 const (
@@ -220,6 +216,7 @@ func (q *gpuQueue) exchangeKernel(in, out *Batch) error {
 	pieces := max(len(in.Pairs)*in.PageSize, len(out.Pairs)*out.PageSize)
 	cfg := cuda.LaunchConfig{Grid: cuda.D1(q.blocks(1, pieces, min(exchangeBlocks, q.engine.blocks))), Block: cuda.D1(blockThreads)}
 	if err := q.engine.kernels.Exchange(q.stream, cfg, &sides[0], &sides[1]); err != nil {
+		q.lists.drop()
 		return err
 	}
 	return q.lists.inUse(q.engine.ctx, q.stream)

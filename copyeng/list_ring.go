@@ -113,6 +113,13 @@ func (r *listRing) inUse(ctx *cuda.Context, s *cuda.Stream) error {
 	return err
 }
 
+// drop gives back the lists put since, whose launch has failed.
+func (r *listRing) drop() {
+	if r.open {
+		r.open, r.next = false, r.first
+	}
+}
+
 // free gives the oldest launch's lists and event back.
 func (r *listRing) free() {
 	r.spare = append(r.spare, r.live[0].read)

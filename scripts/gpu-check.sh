@@ -63,7 +63,7 @@ sanitize() {
 }
 
 run() {
-	bin=$(cd "$1" && pwd)
+	bin=$(cd "$1" && pwd) || exit 1
 	out=${2:-$(mktemp -d)}
 	mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
 	export REQUIRE=gpu
@@ -96,7 +96,10 @@ run() {
 }
 
 case ${1:-} in
-build) build "$(mkdir -p "${2:?build needs a folder}" && cd "$2" && pwd)" ;;
+build)
+	[ -n "${2:-}" ] || { echo "build needs a folder" >&2; exit 2; }
+	build "$(mkdir -p "${2:?build needs a folder}" && cd "$2" && pwd)"
+	;;
 run) run "${2:?run needs the folder that build wrote}" "${3:-}" ;;
 "")
 	dir=$(mktemp -d)
