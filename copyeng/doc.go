@@ -33,7 +33,8 @@
 // Pages often move both ways at once: a victim leaves while the wanted page
 // comes in. Two kernels that compete for the link starve each other, reads
 // mostly by writes; Queue.Exchange carries both directions out in one kernel
-// that paces them against each other.
+// that paces them against each other, or, where the curves say so, by batched
+// copies both ways (large pages) or one direction after the other (few pages).
 //
 // # Lifetime and order
 //
