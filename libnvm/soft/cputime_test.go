@@ -59,7 +59,10 @@ func TestCPUTimeLasts(t *testing.T) {
 	}
 }
 
-// TestIdleCost: a controller without work uses less than 2 % of a processor.
+// TestIdleCost: a controller without work hardly uses a processor. At 100 looks a
+// second each, two threads take 0.2 % on plain Linux and some 2 % where every
+// system call is expensive (a sandboxed kernel). Naps that do not grow, or threads
+// that spin, take tens of per cent anywhere.
 func TestIdleCost(t *testing.T) {
 	s := start(t, 1<<20, soft.Config{Threads: 2})
 	c := bringUp(t, s, libnvm.Config{})
@@ -76,7 +79,7 @@ func TestIdleCost(t *testing.T) {
 		least = min(least, float64(s.CPUTime()-used)/float64(time.Since(begun)))
 	}
 	t.Logf("%.2f %% of a processor", 100*least)
-	if least > 0.02 {
-		t.Errorf("two idle threads use %.2f %% of a processor, want less than 2 %%", 100*least)
+	if least > 0.08 {
+		t.Errorf("two idle threads use %.2f %% of a processor, want less than 8 %%", 100*least)
 	}
 }
