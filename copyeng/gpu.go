@@ -3,7 +3,10 @@ package copyeng
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tritier/tritier/cuda"
@@ -17,7 +20,8 @@ type GPUOptions struct {
 	// Calibration is the curves to choose by; nil looks for the GPU's own
 	// file (CalibrationFile) and falls back to the built-in ones.
 	Calibration *Calibration
-	// Force makes every batch take one path, for measurements and tests.
+	// Force makes every batch take one path, one of GPU.Paths, for measurements
+	// and tests. An exchange is not forced.
 	Force Path
 	// MaxBlocks bounds the thread blocks of a copy kernel, each of 256
 	// threads; 0 is 64. Fewer leave more of the GPU to others: 16 fill PCIe
@@ -37,46 +41,62 @@ type GPU struct {
 	force   Path
 	blocks  int
 	counter counter
+	// patience bounds the waits without a context: of Close, and of Copy for
+	// room. closeWait, except in tests.
+	patience time.Duration
 
-	mu     sync.Mutex // protects closed and queues
-	closed bool
+	mu     sync.Mutex  // protects queues, and setting closed
+	closed atomic.Bool // read without mu
 	queues map[*gpuQueue]bool
 }
 
 var _ Engine = (*GPU)(nil)
 
-// OpenGPU makes an engine on a context, which must outlive it.
+// OpenGPU makes an engine on a context, which must outlive it. A path that
+// Force cannot mean is an error that lists those it can.
 func OpenGPU(ctx *cuda.Context, opts GPUOptions) (*GPU, error) {
+	if ctx == nil {
+		return nil, &ArgumentError{Call: "OpenGPU", Name: "context", What: "is missing: take one of cuda.Device.Retain"}
+	}
 	dev := ctx.Device()
 	k, err := loadKernels(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("copy engine on %s: %w", dev, err)
+		return nil, fmt.Errorf("copy engine on %s: %w", dev, closedToo(err))
 	}
-	g := &GPU{ctx: ctx, kernels: k, force: opts.Force, blocks: opts.MaxBlocks, queues: map[*gpuQueue]bool{}}
+	g := &GPU{ctx: ctx, kernels: k, force: opts.Force, blocks: opts.MaxBlocks, patience: closeWait, queues: map[*gpuQueue]bool{}}
 	if g.blocks <= 0 {
 		g.blocks = defaultBlocks
 	}
+	if err := g.setUp(opts); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy engine on %s: %w", dev, err), k.Close())
+	}
+	return g, nil
+}
+
+// setUp checks options and device, and makes the table to choose by.
+func (g *GPU) setUp(opts GPUOptions) (err error) {
+	dev := g.ctx.Device()
 	cal, source := opts.Calibration, "calibration given by the program"
 	if cal == nil {
 		cal, source, err = find(dev.UUID(), dev.Driver().Version().String())
 	} else {
 		err = cal.Check()
 	}
-	if err == nil && opts.Force != "" && !g.usable(opts.Force) {
-		err = fmt.Errorf("path %s: not one of this GPU and driver (they have %v)", opts.Force, g.Paths())
-	}
-	if err == nil {
-		var v int
-		v, err = dev.Attribute(cuda.CanMapHostMemory)
-		if err == nil && v == 0 {
-			err = errors.New("the device cannot map host memory")
-		}
-	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("copy engine on %s: %w", dev, err), k.Close())
+		return err
+	}
+	if paths := g.Paths(); opts.Force != "" && !slices.Contains(paths, opts.Force) {
+		return fmt.Errorf("path %s cannot be forced: this GPU and driver have %v for batches", opts.Force, paths)
+	}
+	v, err := dev.Attribute(cuda.CanMapHostMemory)
+	if err != nil {
+		return err
+	}
+	if v == 0 {
+		return errors.New("the device cannot map host memory")
 	}
 	g.table = newCurveTable(cal, source, g.usable)
-	return g, nil
+	return nil
 }
 
 // Name is the device's.
@@ -113,9 +133,7 @@ func (g *GPU) usable(p Path) bool {
 
 // alive fails once the engine is closed.
 func (g *GPU) alive() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
+	if g.closed.Load() {
 		return fmt.Errorf("copy engine: %w", ErrClosed)
 	}
 	return nil
@@ -128,7 +146,7 @@ func (g *GPU) Allocate(size uint64) (*Space, error) {
 	}
 	m, err := g.ctx.Alloc(size)
 	if err != nil {
-		return nil, fmt.Errorf("copy engine: %w", err)
+		return nil, fmt.Errorf("copy engine: %w", closedToo(err))
 	}
 	return &Space{owner: g, kind: DeviceMemory, addr: uint64(m.Ptr()), size: size, free: m.Free}, nil
 }
@@ -169,7 +187,7 @@ func (g *GPU) choose(dir Direction, pageSize, n int) Choice {
 func (g *GPU) NewQueue() (Queue, error) {
 	s, err := g.ctx.NewStream()
 	if err != nil {
-		return nil, fmt.Errorf("copy engine: %w", err)
+		return nil, fmt.Errorf("copy engine: %w", closedToo(err))
 	}
 	q, err := g.queue(s, true)
 	if err != nil {
@@ -180,37 +198,85 @@ func (g *GPU) NewQueue() (Queue, error) {
 
 // WrapQueue gives a queue on a stream of the caller: batches run in the
 // stream's order, among whatever else it does. Closing the queue leaves the
-// stream open. Not the legacy default stream, which batched copies refuse.
-func (g *GPU) WrapQueue(s *cuda.Stream) (Queue, error) { return g.queue(s, false) }
+// stream open. An *ArgumentError refuses a stream that is closed, that belongs
+// to another GPU, or is a default stream: batched copies do not take the legacy
+// one, and the thread's is another one from call to call.
+func (g *GPU) WrapQueue(s *cuda.Stream) (Queue, error) {
+	if err := g.fit(s); err != nil {
+		return nil, err
+	}
+	q, err := g.queue(s, false)
+	if err != nil {
+		return nil, err // and no Queue that holds a nil
+	}
+	return q, nil
+}
+
+// The handles of the streams that CUDA has without making them.
+const (
+	nullStream      = 0 // the legacy one
+	legacyStream    = 1 // the same
+	perThreadStream = 2
+)
+
+// fit says whether a queue can work on a stream.
+func (g *GPU) fit(s *cuda.Stream) error {
+	refuse := func(err error, format string, args ...any) error {
+		return &ArgumentError{Call: "WrapQueue", Name: "stream", What: fmt.Sprintf(format, args...), Err: err}
+	}
+	if s == nil || s.Context() == nil {
+		return refuse(nil, "is missing: make one with cuda.Context.NewStream")
+	}
+	// All Contexts of a device share its primary context, and so their streams.
+	if dev := s.Context().Device(); dev != g.ctx.Device() {
+		return refuse(nil, "is of %s, the engine of %s: take a stream of the engine's context", dev, g.Name())
+	}
+	switch s.Handle() {
+	case nullStream, legacyStream:
+		return refuse(cuda.ErrLegacyStream, "is the legacy default stream, which batched copies refuse: make one with cuda.Context.NewStream")
+	case perThreadStream:
+		return refuse(nil, "is the thread's default stream, hence another one from call to call: make one with cuda.Context.NewStream")
+	}
+	// No bytes are no work: the driver is not asked, so that errors of the
+	// caller's work in the stream stay his.
+	if err := s.CopyDevice(0, 0, 0); err != nil {
+		return refuse(closedToo(err), "cannot be used: %v", err)
+	}
+	return nil
+}
 
 func (g *GPU) queue(s *cuda.Stream, own bool) (*gpuQueue, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return nil, fmt.Errorf("copy engine: %w", ErrClosed)
+	if err := g.alive(); err != nil {
+		return nil, err
 	}
 	q := &gpuQueue{engine: g, stream: s, own: own}
+	q.lists = listRing{ctx: g.ctx, stream: s, patience: g.patience}
 	g.queues[q] = true
 	return q, nil
 }
 
-// Close closes the queues that are still open, and unloads the kernels. Spaces
-// stay their owners' to close.
+// Close closes the queues that are still open, all at once, and unloads the
+// kernels. Spaces stay their owners' to close. Where a queue has copies in
+// flight that do not end within 30 seconds, it and the kernels stay: Close
+// fails, and can be called again. In any case the engine takes nothing new.
 func (g *GPU) Close() error {
 	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
-		return nil
-	}
-	g.closed = true
-	var open []*gpuQueue
-	for q := range g.queues {
-		open = append(open, q)
-	}
+	g.closed.Store(true) // from here on, no queue is made
+	open := slices.Collect(maps.Keys(g.queues))
 	g.mu.Unlock() // Queue.Close takes it
-	var errs []error
-	for _, q := range open {
-		errs = append(errs, q.Close())
+	errs := make([]error, len(open), len(open)+1)
+	var wg sync.WaitGroup
+	for i, q := range open {
+		wg.Go(func() { errs[i] = q.Close() })
 	}
-	return errors.Join(append(errs, g.kernels.Close())...)
+	wg.Wait()
+	g.mu.Lock()
+	left := len(g.queues)
+	g.mu.Unlock()
+	if left > 0 { // a kernel in flight needs its code
+		return errors.Join(append(errs, fmt.Errorf("copy engine on %s: %d queues still have copies in flight: close it again once they are done", g.Name(), left))...)
+	}
+	return errors.Join(append(errs, closedToo(g.kernels.Close()))...)
 }

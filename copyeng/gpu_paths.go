@@ -64,16 +64,15 @@ func (q *gpuQueue) hybrid(b *Batch, percent int) error {
 	if err := q.branch(1); err != nil {
 		return err
 	}
-	if err := q.kernel(b, b.Pairs[k:]); err != nil {
-		return err
+	err := q.kernel(b, b.Pairs[k:])
+	if err == nil {
+		err = q.batch(&q.calls[0], q.sides[0].stream, b, b.Pairs[:k])
 	}
-	if err := q.batch(&q.calls[0], q.sides[0].stream, b, b.Pairs[:k]); err != nil {
-		return err
-	}
-	return q.join(1)
+	return errors.Join(err, q.join(1))
 }
 
 // branch lets n side streams start after what the queue's stream has so far.
+// join must follow, also after an error of what is put into them.
 func (q *gpuQueue) branch(n int) error {
 	if n == 0 {
 		return nil
@@ -94,9 +93,13 @@ func (q *gpuQueue) branch(n int) error {
 	}
 	for _, s := range q.sides[:n] {
 		if err := s.stream.WaitEvent(q.fork); err != nil {
-			return err
+			return err // so far they wait, and have nothing to do
 		}
 	}
+	q.loose = n
+	q.state.Lock()
+	q.used, q.turn = max(q.used, n), q.turn+1
+	q.state.Unlock()
 	return nil
 }
 
@@ -110,21 +113,31 @@ func (q *gpuQueue) addSide() error {
 		_ = s.Close() // empty; the first error says more
 		return err
 	}
+	q.state.Lock()
 	q.sides = append(q.sides, sideStream{s, e})
+	q.state.Unlock()
 	return nil
 }
 
-// join lets the queue's stream go on only after the n side streams.
+// join lets the queue's stream go on only after the n side streams, of which
+// none is left out because of another's error. Those that are not joined stay
+// loose, and nothing is started before they are: it would overtake them.
 func (q *gpuQueue) join(n int) error {
-	for _, s := range q.sides[:n] {
-		if err := s.done.Record(s.stream); err != nil {
-			return err
-		}
-		if err := q.stream.WaitEvent(s.done); err != nil {
-			return err
+	var err error
+	q.loose = 0
+	for i, s := range q.sides[:n] {
+		if e := q.joinSide(s); e != nil {
+			err, q.loose = errors.Join(err, e), i+1
 		}
 	}
-	return nil
+	return err
+}
+
+func (q *gpuQueue) joinSide(s sideStream) error {
+	if err := s.done.Record(s.stream); err != nil {
+		return err
+	}
+	return q.stream.WaitEvent(s.done)
 }
 
 // kernel starts a zero-copy kernel for pages of b.
@@ -140,7 +153,7 @@ func (q *gpuQueue) kernel(b *Batch, pairs []Pair) error {
 		copy(q.inline[:], pairs)
 		return q.engine.kernels.CopyInline(q.stream, cfg, host, device, &q.inline, n, shift, toDevice)
 	}
-	list, err := q.lists.put(q.engine.ctx, pairs)
+	list, err := q.lists.put(pairs)
 	if err != nil {
 		return err
 	}
@@ -148,7 +161,14 @@ func (q *gpuQueue) kernel(b *Batch, pairs []Pair) error {
 		q.lists.drop()
 		return err
 	}
-	return q.lists.inUse(q.engine.ctx, q.stream)
+	return q.launched()
+}
+
+// launched marks the lists as read by the kernel just started.
+func (q *gpuQueue) launched() error {
+	err := q.lists.inUse()
+	q.keep(q.lists.reap()) // of earlier kernels: not this call's error
+	return err
 }
 
 // exchangeBatches starts both directions by batched calls over four streams
@@ -207,8 +227,9 @@ const exchangeBlocks = 32
 func (q *gpuQueue) exchangeKernel(in, out *Batch) error {
 	sides := [2]side{}
 	for i, b := range []*Batch{in, out} {
-		list, err := q.lists.put(q.engine.ctx, b.Pairs)
+		list, err := q.lists.put(b.Pairs)
 		if err != nil {
+			q.lists.drop() // of the first, if this is the second
 			return err
 		}
 		sides[i] = side{Host: b.Host.addr, Device: b.Device.addr, List: uint64(list), Pages: uint32(len(b.Pairs)), Shift: uint32(shiftOf(b))}
@@ -219,7 +240,7 @@ func (q *gpuQueue) exchangeKernel(in, out *Batch) error {
 		q.lists.drop()
 		return err
 	}
-	return q.lists.inUse(q.engine.ctx, q.stream)
+	return q.launched()
 }
 
 // blocks is the grid for n pages: a warp for each piece, up to limit.

@@ -1,7 +1,6 @@
 package copyeng
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -16,18 +15,29 @@ const maxStart = 16 << 10
 
 // gpuQueue is a Queue on a stream. Side streams, events and lists are made when
 // a path first needs them.
+//
+// Locks: mu is held while copies are started, which may wait for room in the
+// ring of lists, and while the queue is closed; state for moments only, so that
+// Wait comes back in time whatever else goes on. mu is taken before state, and
+// state before nothing. What both protect is written with both held.
 type gpuQueue struct {
 	engine *GPU
 	stream *cuda.Stream
 	own    bool // the stream is closed with the queue
 
-	mu     sync.Mutex // one call at a time: what follows is scratch of a call
-	closed bool
+	mu     sync.Mutex                 // one call at a time: what follows is scratch of a call
 	calls  [submitters]cuda.CopyBatch // one for each goroutine that starts
 	inline pairList
 	lists  listRing
 	fork   *cuda.Event
+	loose  int // so many side streams may have work that the stream does not wait for yet
+
+	state  sync.Mutex // protects what follows; mu protects closed and sides too
+	closed bool
 	sides  []sideStream
+	used   int     // so many side streams have had work since a Wait saw them done
+	turn   uint64  // counts the times that side streams were used
+	kept   []error // of copies, come up while others were started: for Wait
 }
 
 // sideStream carries part of a batch beside the queue's stream.
@@ -50,6 +60,9 @@ func (q *gpuQueue) Copy(b *Batch) (Choice, error) {
 func (q *gpuQueue) admit(b *Batch) error {
 	if q.closed {
 		return fmt.Errorf("copy queue: %w", ErrClosed)
+	}
+	if err := q.engine.alive(); err != nil {
+		return err
 	}
 	if b == nil {
 		return &BatchError{"batch", "is missing"}
@@ -91,11 +104,14 @@ func (q *gpuQueue) startAll(p Path, b *Batch) error {
 
 // failed says what failed. Part of the batch may be in flight.
 func (q *gpuQueue) failed(p Path, b *Batch, err error) error {
-	return fmt.Errorf("copy %d pages of %d bytes %s by %s on %s: %w", len(b.Pairs), b.PageSize, b.Dir, p, q.engine.Name(), err)
+	return fmt.Errorf("copy %d pages of %d bytes %s by %s on %s: %w", len(b.Pairs), b.PageSize, b.Dir, p, q.engine.Name(), closedToo(err))
 }
 
 // start puts at most maxStart pages into the stream.
 func (q *gpuQueue) start(p Path, b *Batch) error {
+	if err := q.join(q.loose); err != nil { // of a batch before, whose own join failed
+		return err
+	}
 	switch p {
 	case PathMemcpy:
 		return q.memcpy(b)
@@ -152,64 +168,22 @@ func (q *gpuQueue) exchange(p Path, in, out *Batch) error {
 	for i := range turns {
 		a, b := *in, *out
 		a.Pairs, b.Pairs = share(in.Pairs, i, turns), share(out.Pairs, i, turns)
-		if err := part(&a, &b); err != nil {
-			return fmt.Errorf("exchange %d pages of %d bytes in, %d of %d out on %s: %w",
-				len(in.Pairs), in.PageSize, len(out.Pairs), out.PageSize, q.engine.Name(), err)
+		err := q.join(q.loose) // as in start
+		if err == nil {
+			err = part(&a, &b)
 		}
-		q.engine.counter.add(ToDevice, p, len(a.Pairs), a.PageSize)
-		q.engine.counter.add(ToHost, p, len(b.Pairs), b.PageSize)
+		if err != nil {
+			return fmt.Errorf("exchange %d pages of %d bytes in, %d of %d out by %s on %s: %w",
+				len(in.Pairs), in.PageSize, len(out.Pairs), out.PageSize, p, q.engine.Name(), closedToo(err))
+		}
 	}
+	q.engine.counter.add(ToDevice, p, len(in.Pairs), in.PageSize)
+	q.engine.counter.add(ToHost, p, len(out.Pairs), out.PageSize)
 	return nil
 }
 
 // share is the i-th of n parts of a list.
 func share(p []Pair, i, n int) []Pair { return p[len(p)*i/n : len(p)*(i+1)/n] }
-
-// Wait waits for the stream, hence for side streams, which it waits for.
-func (q *gpuQueue) Wait(ctx context.Context) error {
-	// The lock is not held: a wait must not keep others from starting copies.
-	q.mu.Lock()
-	closed := q.closed
-	q.mu.Unlock()
-	if closed {
-		return fmt.Errorf("copy queue: %w", ErrClosed)
-	}
-	if err := q.stream.Wait(ctx); err != nil {
-		return fmt.Errorf("copy queue on %s: %w", q.engine.Name(), err)
-	}
-	return nil
-}
-
-// Close waits for what is in flight and releases the queue. If that does not
-// end in time the queue stays open, and can be waited for or closed again.
-func (q *gpuQueue) Close() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
-	defer cancel()
-	err := q.stream.Wait(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("close copy queue: %w", err)
-	}
-	q.closed = true
-	q.engine.mu.Lock()
-	delete(q.engine.queues, q)
-	q.engine.mu.Unlock()
-	errs := []error{err, q.lists.close()}
-	for _, s := range q.sides {
-		errs = append(errs, s.done.Close(), s.stream.Close())
-	}
-	if q.fork != nil {
-		errs = append(errs, q.fork.Close())
-	}
-	if q.own {
-		errs = append(errs, q.stream.Close())
-	}
-	return errors.Join(errs...)
-}
 
 // shiftOf is log2 of the page size.
 func shiftOf(b *Batch) int { return bits.TrailingZeros(uint(b.PageSize)) }

@@ -114,6 +114,18 @@ const maxSlice = 1 << 47
 // gone then, and the program faults.
 func (m *HostMemory) Bytes() []byte { return m.bytes }
 
+// Use calls f with the memory, which is not freed before f returns: Free, and
+// the context's Close, wait for that. It fails, without a call, once the memory
+// is freed. f must not free it.
+func (m *HostMemory) Use(f func(b []byte)) error {
+	if err := m.acquire("HostMemory.Use"); err != nil {
+		return err
+	}
+	defer m.release()
+	f(m.bytes)
+	return nil
+}
+
 // DevicePtr is the address that kernels use for it; 0 without Mapped.
 func (m *HostMemory) DevicePtr() Ptr { return m.device }
 

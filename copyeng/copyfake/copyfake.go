@@ -11,32 +11,44 @@ import (
 // Register makes the fake run copyeng's kernels: each as the device's code
 // does by its contract, with every address checked by the fake.
 func Register(g *cudafake.GPU) {
-	g.RegisterKernel("copy_inline", func(l *cudafake.Launch) error {
-		s := side{host: l.U64(0), device: l.U64(8), pages: l.U32(496), shift: l.U32(500)}
-		return s.copy(l, l.Params[16:496], l.U32(504) != 0)
-	})
-	g.RegisterKernel("copy_list", func(l *cudafake.Launch) error {
-		s := side{host: l.U64(0), device: l.U64(8), pages: l.U32(24), shift: l.U32(28)}
-		list, err := l.Memory(l.U64(16), 8*uint64(s.pages))
+	for name, kernel := range Kernels() {
+		g.RegisterKernel(name, kernel)
+	}
+}
+
+// Kernels are what Register registers, by name, for tests that put something
+// of their own around them.
+func Kernels() map[string]cudafake.KernelFunc {
+	return map[string]cudafake.KernelFunc{"copy_inline": copyInline, "copy_list": copyList, "exchange": exchange}
+}
+
+func copyInline(l *cudafake.Launch) error {
+	s := side{host: l.U64(0), device: l.U64(8), pages: l.U32(496), shift: l.U32(500)}
+	return s.copy(l, l.Params[16:496], l.U32(504) != 0)
+}
+
+func copyList(l *cudafake.Launch) error {
+	s := side{host: l.U64(0), device: l.U64(8), pages: l.U32(24), shift: l.U32(28)}
+	list, err := l.Memory(l.U64(16), 8*uint64(s.pages))
+	if err != nil {
+		return err
+	}
+	return s.copy(l, list, l.U32(32) != 0)
+}
+
+func exchange(l *cudafake.Launch) error {
+	for i, toDevice := range []bool{true, false} {
+		at := 32 * i
+		s := side{host: l.U64(at), device: l.U64(at + 8), pages: l.U32(at + 24), shift: l.U32(at + 28)}
+		list, err := l.Memory(l.U64(at+16), 8*uint64(s.pages))
 		if err != nil {
 			return err
 		}
-		return s.copy(l, list, l.U32(32) != 0)
-	})
-	g.RegisterKernel("exchange", func(l *cudafake.Launch) error {
-		for i, toDevice := range []bool{true, false} {
-			at := 32 * i
-			s := side{host: l.U64(at), device: l.U64(at + 8), pages: l.U32(at + 24), shift: l.U32(at + 28)}
-			list, err := l.Memory(l.U64(at+16), 8*uint64(s.pages))
-			if err != nil {
-				return err
-			}
-			if err := s.copy(l, list, toDevice); err != nil {
-				return err
-			}
+		if err := s.copy(l, list, toDevice); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // side is one direction: the spaces, the number of pages and log2 of their size.
