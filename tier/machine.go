@@ -43,6 +43,7 @@ type Machine struct {
 	run    func(m *Machine, accs []Access)
 	onMiss func(pos uint64) uint64
 	watch  uint64 // trace position from which onMiss is told
+	plan   *Plan  // hears of every move; nil when nothing really moves
 }
 
 // New makes a machine with every page Absent.
@@ -135,6 +136,9 @@ func (m *Machine) miss(p placement.Page, op Op, pos uint64) {
 	}
 	from := m.table[p]
 	e := from
+	if m.plan != nil {
+		m.plan.open(p, op, from)
+	}
 	if from.State() == ResidentT2 {
 		e = m.leaveT2(p, from, op)
 	}
@@ -156,6 +160,9 @@ func (m *Machine) miss(p placement.Page, op Op, pos uint64) {
 	m.table[p] = e
 	m.t1.Insert(p)
 	m.free1--
+	if m.plan != nil {
+		m.plan.placed(op)
+	}
 }
 
 // count adds one served miss to the counters.
@@ -192,6 +199,9 @@ func (m *Machine) fail(p placement.Page, from, now Entry, op Op) {
 		m.free2--
 	}
 	m.table[p] = from
+	if m.plan != nil {
+		m.plan.refused()
+	}
 }
 
 // leaveT2 frees p's slot, unless its clean copy may stay there.
@@ -211,6 +221,12 @@ func (m *Machine) evictT1(incoming placement.Page) bool {
 		v.Page = m.t1.Victim(incoming, m.pins)
 		if v.Page == placement.None {
 			return false
+		}
+		if m.plan != nil && !m.plan.leaving(inT1, v.Page) {
+			if m.plan.broke != nil || m.free1 > 0 {
+				return m.plan.broke == nil
+			}
+			continue
 		}
 		e, fate := m.table[v.Page], m.always
 		if !m.steady {
@@ -242,6 +258,9 @@ func (m *Machine) demote(v placement.Page, e Entry) {
 		m.c.CopiesSaved++
 		m.t2.Hit(v)
 		m.table[v] = e.demoted()
+		if m.plan != nil {
+			m.plan.demoted(v, e)
+		}
 		return
 	}
 	if m.free2 == 0 {
@@ -250,14 +269,26 @@ func (m *Machine) demote(v placement.Page, e Entry) {
 	m.t2.Insert(v)
 	m.free2--
 	m.table[v] = e.demoted()
+	if m.plan != nil {
+		m.plan.demoted(v, e)
+	}
 }
 
 // evictT2 makes one T2 slot free. Nothing in T2 is pinned: pins are on T1.
 func (m *Machine) evictT2(incoming placement.Page) {
 	u := m.t2.Victim(incoming, nil)
+	for m.plan != nil && !m.plan.leaving(inT2, u) {
+		if m.plan.broke != nil || m.free2 > 0 {
+			return
+		}
+		u = m.t2.Victim(incoming, nil)
+	}
 	m.c.T2Evictions++
 	m.free2++
 	e := m.table[u]
+	if m.plan != nil {
+		m.plan.second(u, e)
+	}
 	if e.T2Copy() {
 		m.table[u] = e &^ copyBit // the page itself is in T1
 		return
@@ -275,6 +306,9 @@ func (m *Machine) bypass(v placement.Page, e Entry) {
 		m.c.Writebacks++
 	}
 	m.table[v] = e.forgotten()
+	if m.plan != nil {
+		m.plan.bypassed(v, e)
+	}
 }
 
 // hitWrite marks a page in T1 dirty; a clean copy in T2 is stale from now on.
@@ -283,6 +317,9 @@ func (m *Machine) hitWrite(p placement.Page, e Entry) {
 		m.t2.Remove(p)
 		m.free2++
 		e &^= copyBit
+		if m.plan != nil {
+			m.plan.copyDropped(p)
+		}
 	}
 	m.table[p] = e | dirtyBit
 }

@@ -1,0 +1,124 @@
+package tier
+
+import (
+	"fmt"
+
+	"github.com/tritier/tritier/placement"
+)
+
+// Place is where the only copy of a dirty page is.
+type Place struct {
+	Page  placement.Page
+	InT2  bool
+	Index int32 // frame, or slot of T2
+}
+
+// Dirty lists the pages that T3 lacks, in the order of their numbers, from page
+// number from on, at most len(list), and returns how many. The wave must be finished.
+func (p *Plan) Dirty(from placement.Page, list []Place) int {
+	n := 0
+	for i := int(from); i < len(p.m.table) && n < len(list); i++ {
+		e := p.m.table[i]
+		if !e.Dirty() {
+			continue
+		}
+		at := Place{Page: placement.Page(i), InT2: e.State() == ResidentT2}
+		if at.Index = p.loc[inT1][i]; at.InT2 {
+			at.Index = p.loc[inT2][i]
+		}
+		list[n] = at
+		n++
+	}
+	return n
+}
+
+// Cleaned notes that T3 has the page's bytes. Nothing may have written to the
+// page since they were copied.
+func (p *Plan) Cleaned(page placement.Page) { p.m.table[page] &^= dirtyBit }
+
+// Spare lends up to len(list) free slots as buffers and returns how many. Give
+// them back, with Return, before the next access. The wave must be finished.
+func (p *Plan) Spare(list []int32) int {
+	n := min(len(list), len(p.free[inT2])-p.unused())
+	for i := range n {
+		list[i] = p.take(inT2)
+	}
+	return n
+}
+
+// unused is how many of the free slots belong to T2's frames.
+func (p *Plan) unused() int { return p.m.free2 }
+
+// Return gives back what Spare has lent.
+func (p *Plan) Return(list []int32) {
+	for i := len(list) - 1; i >= 0; i-- {
+		p.give(inT2, list[i])
+	}
+}
+
+// Forget drops a page from both tiers, dirty or not: its array is no more. The
+// wave must be finished.
+func (p *Plan) Forget(page placement.Page) {
+	m := p.m
+	e := m.table[page]
+	if e.State() == ResidentT1 {
+		m.t1.Remove(page)
+		m.free1++
+		p.release(inT1, page)
+	}
+	if e.State() == ResidentT2 || e.T2Copy() {
+		m.t2.Remove(page)
+		m.free2++
+		p.release(inT2, page)
+	}
+	m.table[page] = e.forgotten()
+}
+
+// Check proves the invariants of the table and of the places: every page that is
+// in a tier has a place of its own there, and every other place is free. The wave
+// must be finished.
+func (p *Plan) Check() error {
+	if len(p.wave.Accesses) > 0 {
+		return fmt.Errorf("tier: %d accesses are planned and not carried out", len(p.wave.Accesses))
+	}
+	if err := p.m.Check(); err != nil {
+		return err
+	}
+	for tier := range p.loc {
+		if err := p.checkPlaces(tier); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plan) checkPlaces(tier int) error {
+	owner := map[int32]placement.Page{}
+	for _, f := range p.free[tier] {
+		if _, twice := owner[f]; twice || f < 0 {
+			return fmt.Errorf("tier: place %d of T%d is free twice", f, tier+1)
+		}
+		owner[f] = placement.None
+	}
+	for i, at := range p.loc[tier] {
+		e := p.m.table[i]
+		here := e.State() == ResidentT1
+		if tier == inT2 {
+			here = e.State() == ResidentT2 || e.T2Copy()
+		}
+		if here != (at != NoPlace) {
+			return fmt.Errorf("tier: page %d (%v, copy %v) has place %d of T%d", i, e.State(), e.T2Copy(), at, tier+1)
+		}
+		if !here {
+			continue
+		}
+		if q, taken := owner[at]; taken {
+			return fmt.Errorf("tier: place %d of T%d belongs to page %d and to %d", at, tier+1, i, q)
+		}
+		owner[at] = placement.Page(i)
+	}
+	if len(owner) != p.places[tier] {
+		return fmt.Errorf("tier: %d places of T%d are accounted for, of %d", len(owner), tier+1, p.places[tier])
+	}
+	return nil
+}
