@@ -53,6 +53,12 @@ func newContext(d *Device, handle uintptr, lost *atomic.Pointer[Error]) *Context
 // Device is the context's device.
 func (c *Context) Device() *Device { return c.device }
 
+// Same says whether both are shares of one primary context: to the driver they
+// are the same, so that memory and streams of one can be used with the other.
+func (c *Context) Same(other *Context) bool {
+	return c != nil && other != nil && c.device == other.device && c.handle == other.handle
+}
+
 // Err is the context's first sticky error, nil if there was none. After a
 // sticky error every call on the context fails, and memory that the GPU
 // writes may hold anything.

@@ -286,6 +286,45 @@ func TestConcurrentUseAndClose(t *testing.T) {
 	}
 }
 
+// TestSame: shares of a device's primary context are one context.
+func TestSame(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	share := must(c.device.Retain())(t)
+	other := must(must(c.driver.Device("1"))(t).Retain())(t)
+	elsewhere := newScript(t).open() // another driver, which has the same handles
+	for _, row := range []struct {
+		name string
+		a, b *Context
+		want bool
+	}{
+		{"itself", c, c, true}, {"a share", c, share, true}, {"another device", c, other, false},
+		{"another driver", c, elsewhere, false}, {"nil", c, nil, false}, {"of nil", nil, c, false}, {"nil and nil", nil, nil, false},
+	} {
+		if got := row.a.Same(row.b); got != row.want {
+			t.Errorf("%s: %v", row.name, got)
+		}
+	}
+}
+
+// TestFreed: memory knows whether it is still there, and whose it is.
+func TestFreed(t *testing.T) {
+	s := newScript(t)
+	c := s.open()
+	a, b := must(c.Alloc(10))(t), must(c.Alloc(10))(t)
+	if a.Freed() || b.Freed() || a.Context() != c {
+		t.Error("new memory is freed, or of another context")
+	}
+	report(t, a.Free())
+	if !a.Freed() || b.Freed() {
+		t.Errorf("after Free: %v, of other memory %v", a.Freed(), b.Freed())
+	}
+	report(t, c.Close())
+	if !b.Freed() {
+		t.Error("memory outlives its context")
+	}
+}
+
 func TestEachCallSetsTheContext(t *testing.T) {
 	s := newScript(t)
 	d := s.driver()

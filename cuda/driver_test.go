@@ -175,7 +175,7 @@ func TestPointerInfo(t *testing.T) {
 	c := s.open()
 	known := map[uintptr]uint64{
 		pointerMemoryType: uint64(MemoryHost), pointerDevicePointer: 0x70, pointerHostPointer: 0x71,
-		pointerDeviceOrdinal: 1, pointerRangeStart: 0x60, pointerRangeSize: 0x100,
+		pointerDeviceOrdinal: 1, pointerRangeStart: 0x60, pointerRangeSize: 0x100, pointerBufferID: 9,
 	}
 	s.answer(SymPointerGetAttribute, func(a []uintptr) Result {
 		if a[2] != 0x71 {
@@ -189,7 +189,7 @@ func TestPointerInfo(t *testing.T) {
 		return Success
 	})
 	got := must(c.PointerInfo(0x71))(t)
-	want := PointerInfo{Type: MemoryHost, Device: 1, DevicePtr: 0x70, HostPtr: 0x71, Start: 0x60, Size: 0x100}
+	want := PointerInfo{Type: MemoryHost, Device: 1, DevicePtr: 0x70, HostPtr: 0x71, Start: 0x60, Size: 0x100, BufferID: 9}
 	if got != want {
 		t.Errorf("pointer info is %+v", got)
 	}

@@ -55,6 +55,16 @@ func (m *DeviceMemory) Ptr() Ptr { return Ptr(m.handle) }
 // Size is the number of bytes that were asked for.
 func (m *DeviceMemory) Size() uint64 { return m.size }
 
+// Context is the context that the memory was allocated in.
+func (m *DeviceMemory) Context() *Context { return m.ctx }
+
+// Freed says whether the memory was given back, by Free or with its context.
+func (m *DeviceMemory) Freed() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.closed
+}
+
 // Free gives the memory back, and waits for work on the device to do so, as
 // the driver does. Freeing again does nothing. On a lost context the error is
 // ErrSticky, and the memory counts as freed.

@@ -40,13 +40,20 @@ type PointerInfo struct {
 	// that it was pinned for; -1 if CUDA does not say.
 	Device int
 	// DevicePtr and HostPtr are the address as the GPU and as the CPU use it.
+	// DevicePtr is 0 for memory that kernels of this context cannot reach,
+	// such as what another context has pinned without Portable.
 	DevicePtr Ptr
 	HostPtr   uintptr
 	// Managed memory moves between host and device by itself.
 	Managed bool
-	// Start and Size are the allocation that the address lies in.
+	// Start and Size are the allocation, or the registration, that the address
+	// lies in. Size is 0 where the driver does not say.
 	Start Ptr
 	Size  uint64
+	// BufferID is different for any two allocations of the process, also for
+	// those that have the same address one after the other; 0 where the driver
+	// does not say.
+	BufferID uint64
 }
 
 // The attributes of a pointer (CUpointer_attribute).
@@ -54,6 +61,7 @@ const (
 	pointerMemoryType    = 2
 	pointerDevicePointer = 3
 	pointerHostPointer   = 4
+	pointerBufferID      = 7
 	pointerIsManaged     = 8
 	pointerDeviceOrdinal = 9
 	pointerRangeStart    = 11
@@ -79,6 +87,7 @@ func (c *Context) PointerInfo(p Ptr) (PointerInfo, error) {
 	}{
 		{pointerDevicePointer, func(v uint64) { info.DevicePtr = Ptr(v) }},
 		{pointerHostPointer, func(v uint64) { info.HostPtr = uintptr(v) }},
+		{pointerBufferID, func(v uint64) { info.BufferID = v }},
 		{pointerIsManaged, func(v uint64) { info.Managed = v != 0 }},
 		{pointerDeviceOrdinal, func(v uint64) { info.Device = int(int32(v)) }},
 		{pointerRangeStart, func(v uint64) { info.Start = Ptr(v) }},

@@ -44,6 +44,20 @@ func (b *block) String() string { return fmt.Sprintf("%s %#x, %d bytes", b.kind,
 
 func (b *block) end() uintptr { return b.base + uintptr(b.size) }
 
+// hostIn says whether host memory counts as pinned in a context: what was
+// allocated does in each, what was registered in its own unless it is portable.
+func (b *block) hostIn(x *context) bool {
+	return b.kind == pinnedBlock || b.ctx == x || b.flags&hostPortable != 0
+}
+
+// reaches says whether kernels of the context can touch b.
+func (x *context) reaches(b *block) bool {
+	if b.kind.device() {
+		return b.ctx == x || x.peers[b.ctx.dev]
+	}
+	return b.hostIn(x)
+}
+
 // before and behind are the bytes of b's pages around it.
 func (b *block) before() []byte { return view(b.first, uint64(b.base-b.first)) }
 func (b *block) behind() []byte { return view(b.end(), uint64(b.last-b.end())) }

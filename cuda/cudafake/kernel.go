@@ -97,7 +97,7 @@ func (l *Launch) param(off, n int) []byte {
 
 // Memory is the n bytes at addr, if the kernel may touch them: memory of its
 // device, of a device whose context is enabled as a peer, or pinned or
-// registered host memory, within one allocation or across registered ranges
+// registered host memory (of its context, or portable), within one allocation or across registered ranges
 // that adjoin. Otherwise it is a *Fault with IllegalAddress. The memory cannot
 // be freed before the kernel ends.
 func (l *Launch) Memory(addr, n uint64) ([]byte, error) {
@@ -107,7 +107,7 @@ func (l *Launch) Memory(addr, n uint64) ([]byte, error) {
 	var blocks []*block
 	for at, end := addr, addr+n; ; {
 		b := g.find(uintptr(at))
-		if end < addr || b == nil || !l.reaches(b) || len(blocks) > 0 && b.kind != registeredBlock {
+		if end < addr || b == nil || !l.ctx.reaches(b) || len(blocks) > 0 && b.kind != registeredBlock {
 			return nil, &Fault{cuda.IllegalAddress, fmt.Sprintf("kernel %s: illegal access to %d bytes at %#x: %s", l.Name, n, addr, g.near(addr))}
 		}
 		blocks = append(blocks, b)
@@ -123,11 +123,6 @@ func (l *Launch) Memory(addr, n uint64) ([]byte, error) {
 		return blocks[0].bytes[addr-uint64(blocks[0].base):][:n:n], nil
 	}
 	return view(uintptr(addr), n), nil
-}
-
-// reaches says whether a kernel of the launch's context can touch b.
-func (l *Launch) reaches(b *block) bool {
-	return !b.kind.device() || b.ctx == l.ctx || l.ctx.peers[b.ctx.dev]
 }
 
 // near describes what is at addr or before it, for a message.

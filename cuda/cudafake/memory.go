@@ -133,7 +133,7 @@ func (c *call) hostUnregister() cuda.Result {
 // hostDevicePointer gives the address itself: all is one address space.
 func (c *call) hostDevicePointer() cuda.Result {
 	b := c.find(c.ptr(1))
-	if b == nil || b.kind.device() || c.u32(2) != 0 {
+	if b == nil || b.kind.device() || c.u32(2) != 0 || !b.hostIn(c.ctx) {
 		return cuda.InvalidValue
 	}
 	c.put64(0, uint64(c.ptr(1)))
@@ -202,21 +202,45 @@ func (c *call) pointerAttribute() cuda.Result {
 		}
 		c.put64(0, c.u64(2))
 	case pointerDevice:
-		c.put64(0, c.u64(2))
+		return c.pointerDevice(b)
 	case pointerBufferID:
 		c.put64(0, b.id)
 	case pointerManaged:
 		view(c.ptr(0), 1)[0] = 0 // a C bool
 	case pointerOrdinal:
 		c.put32(0, uint32(b.ctx.dev.ordinal))
-	case pointerRangeStart:
-		c.put64(0, uint64(b.base))
-	case pointerRangeSize:
-		c.put64(0, b.size)
+	case pointerRangeStart, pointerRangeSize:
+		return c.pointerRange(b)
 	case pointerMapped:
 		view(c.ptr(0), 1)[0] = 1
 	default:
 		return cuda.InvalidValue
+	}
+	return cuda.Success
+}
+
+// pointerDevice gives the address as kernels of the current context use it; it
+// has none where they cannot reach the memory.
+func (c *call) pointerDevice(b *block) cuda.Result {
+	x, ok := object[*context](c.GPU, c.current[unix.Gettid()])
+	switch {
+	case !ok:
+		return cuda.InvalidContext
+	case !x.reaches(b):
+		return cuda.InvalidValue
+	}
+	c.put64(0, c.u64(2))
+	return cuda.Success
+}
+
+func (c *call) pointerRange(b *block) cuda.Result {
+	switch {
+	case c.config.noRange:
+		return cuda.NotSupported
+	case c.u32(1) == pointerRangeStart:
+		c.put64(0, uint64(b.base))
+	default:
+		c.put64(0, b.size)
 	}
 	return cuda.Success
 }

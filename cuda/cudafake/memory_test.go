@@ -195,6 +195,58 @@ func TestPointerAttributes(t *testing.T) {
 	}
 }
 
+// TestPointersOfAnotherContext: what one context has registered for itself, the
+// kernels of another have no address for.
+func TestPointersOfAnotherContext(t *testing.T) {
+	r := newRaw(t, Devices(2))
+	m := r.pages(3 * 4096)
+	own, portable, allocated := addr(m), addr(m)+4096, addr(r.pinned(4096))
+	r.ok(cuda.SymMemHostRegister, own, 4096, hostMapped)
+	r.ok(cuda.SymMemHostRegister, portable, 4096, hostMapped|hostPortable)
+	k := r.kernel("touch")
+	r.g.RegisterKernel("touch", func(l *Launch) error { _, err := l.Memory(l.U64(0), 8); return err })
+	s := r.stream()
+	for _, a := range []uintptr{own, portable, allocated} {
+		if got := r.out(cuda.SymPointerGetAttribute, pointerDevice, a); got != a {
+			t.Errorf("address %#x in its own context is %#x", a, got)
+		}
+		r.launch(k, s, uint64(a))
+		r.sync(s)
+	}
+	r.clean()
+
+	r.ok(cuda.SymCtxSetCurrent, r.out(cuda.SymPrimaryCtxRetain, 1))
+	for _, a := range []uintptr{portable, allocated} {
+		if got := r.out(cuda.SymPointerGetAttribute, pointerDevice, a); got != a {
+			t.Errorf("address %#x in another context is %#x", a, got)
+		}
+	}
+	r.is(cuda.InvalidValue, cuda.SymPointerGetAttribute, newCell().at(), pointerDevice, own)
+	r.is(cuda.InvalidValue, cuda.SymMemHostGetDevicePointer, newCell().at(), own, 0)
+	if got := uint32(r.out(cuda.SymPointerGetAttribute, pointerMemoryType, own)); got != 1 {
+		t.Errorf("its type there is %d", got)
+	}
+	k, s = r.kernel("touch"), r.stream()
+	r.launch(k, s, uint64(portable))
+	r.sync(s)
+	r.clean()
+	r.launch(k, s, uint64(own))
+	r.is(cuda.IllegalAddress, cuda.SymStreamSynchronize, s)
+	r.violates("registered memory of another context")
+}
+
+// TestNoPointerRange is a driver that does not say where allocations end.
+func TestNoPointerRange(t *testing.T) {
+	r := newRaw(t, NoPointerRange())
+	a := r.alloc(1000)
+	for _, attribute := range []uintptr{pointerRangeStart, pointerRangeSize} {
+		r.is(cuda.NotSupported, cuda.SymPointerGetAttribute, newCell().at(), attribute, a)
+	}
+	if r.out(cuda.SymPointerGetAttribute, pointerDevice, a) != a {
+		t.Error("the rest is not known either")
+	}
+}
+
 // TestDMABuf maps exported device memory a second time.
 func TestDMABuf(t *testing.T) {
 	r := newRaw(t)

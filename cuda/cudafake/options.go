@@ -41,6 +41,7 @@ type config struct {
 	pinnedLimit uint64
 	dmaBuf      bool
 	noPeer      bool
+	noRange     bool
 }
 
 // Devices gives the GPU n like devices; 0 is a driver that finds none. Without
@@ -88,6 +89,10 @@ func DMABuf() Option { return func(c *config) { c.dmaBuf = true } }
 
 // NoPeer makes the devices unable to reach each other's memory.
 func NoPeer() Option { return func(c *config) { c.noPeer = true } }
+
+// NoPointerRange makes the driver not say in which allocation an address lies:
+// neither where it starts nor its size.
+func NoPointerRange() Option { return func(c *config) { c.noRange = true } }
 
 func newConfig(opts []Option) config {
 	c := config{version: DefaultVersion, without: make(map[cuda.Symbol]bool), seed: 1, lag: DefaultLag}
