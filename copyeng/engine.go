@@ -10,10 +10,11 @@ type Engine interface {
 	// Allocate gives device memory of size bytes. Its contents are undefined.
 	Allocate(size uint64) (*Space, error)
 	// AllocateHost gives host memory that the engine can address, of size
-	// bytes, zeroed.
+	// bytes, zeroed, that begins at a multiple of MinPage.
 	AllocateHost(size uint64) (*Space, error)
-	// LendHost makes memory of the caller a host space. For a GPU it must be
-	// pinned: allocated or registered through package cuda (or internal/pinned).
+	// LendHost makes memory of the caller a host space. It must begin at a
+	// multiple of MinPage. For a GPU all of it must be pinned: allocated or
+	// registered through package cuda. A *LendError says what is in the way.
 	LendHost(mem []byte) (*Space, error)
 	// NewQueue gives an empty queue.
 	NewQueue() (Queue, error)
@@ -39,6 +40,6 @@ type Queue interface {
 	// also if ctx has ended. The error of a copy comes back
 	// here if no call before has returned it.
 	Wait(ctx context.Context) error
-	// Close waits for the queue, for at most closeWait, and releases it.
+	// Close waits for the queue, for at most 30 s, and releases it.
 	Close() error
 }

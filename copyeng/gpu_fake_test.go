@@ -321,27 +321,6 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// Lent memory must be pinned from end to end.
-func TestLendHost(t *testing.T) {
-	g, _ := fakeGPU(t, copyeng.GPUOptions{})
-	var batchError *copyeng.BatchError
-	if _, err := g.LendHost(make([]byte, 4096)); !errors.As(err, &batchError) {
-		t.Errorf("memory of the Go heap: %v, want a BatchError", err)
-	}
-	if _, err := g.LendHost(nil); !errors.As(err, &batchError) {
-		t.Errorf("nothing: %v", err)
-	}
-	m, err := g.Context().AllocHost(1<<16, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Free() }()
-	s, err := g.LendHost(m.Bytes())
-	if err != nil || s.Size() != 1<<16 || s.Address() != uint64(m.DevicePtr()) {
-		t.Errorf("pinned memory: %+v, %v", s, err)
-	}
-}
-
 // A wrapped stream keeps its order with the caller's own work, and outlives
 // the queue.
 func TestWrappedStream(t *testing.T) {

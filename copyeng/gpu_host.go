@@ -13,7 +13,8 @@ import (
 // starts ten times faster than cuMemHostAlloc but takes whole chunks.
 const poolBytes = 16 << 20
 
-// AllocateHost gives pinned, mapped host memory on the GPU's NUMA node, zeroed.
+// AllocateHost gives pinned, mapped host memory on the GPU's NUMA node, zeroed,
+// that begins at a multiple of MinPage.
 // A *pinned.LimitError says which limit is in the way.
 func (g *GPU) AllocateHost(size uint64) (*Space, error) {
 	return g.AllocateHostProgress(context.Background(), size, nil)
@@ -26,16 +27,11 @@ func (g *GPU) AllocateHostProgress(ctx context.Context, size uint64, progress fu
 		return nil, err
 	}
 	if size < poolBytes {
-		m, err := g.ctx.AllocHost(size, 0)
-		if err != nil {
-			return nil, fmt.Errorf("copy engine: %w", err)
-		}
-		clear(m.Bytes())
-		return &Space{owner: g, kind: HostMemory, addr: uint64(m.DevicePtr()), bytes: m.Bytes(), size: size, free: m.Free}, nil
+		return g.allocateSmall(size)
 	}
 	pool, err := pinned.Open(ctx, g.poolConfig(size, progress))
 	if err != nil {
-		return nil, fmt.Errorf("copy engine: %w", err)
+		return nil, fmt.Errorf("copy engine: %w", closedToo(err))
 	}
 	addr, err := pool.DeviceAddr(0)
 	if err == nil && !pool.Contiguous() {
@@ -47,6 +43,30 @@ func (g *GPU) AllocateHostProgress(ctx context.Context, size uint64, progress fu
 	// Pages never straddle two registrations, which a copy may not do:
 	// chunks begin at multiples of 2 MiB, the largest page.
 	return &Space{owner: g, kind: HostMemory, addr: addr, bytes: pool.Bytes()[:size], size: size, free: pool.Close}, nil
+}
+
+// allocateSmall takes host memory from the driver. Whole pages of the smallest
+// size begin at a multiple of it in practice; CUDA promises 256 bytes, and then
+// room for the difference is taken too.
+func (g *GPU) allocateSmall(size uint64) (*Space, error) {
+	whole := (size + MinPage - 1) / MinPage * MinPage
+	m, err := g.ctx.AllocHost(whole, 0)
+	if err != nil {
+		return nil, fmt.Errorf("copy engine: %w", err)
+	}
+	skip := -uint64(addressOf(m.Bytes())) % MinPage
+	if skip != 0 {
+		if err := m.Free(); err != nil {
+			return nil, fmt.Errorf("copy engine: %w", err)
+		}
+		if m, err = g.ctx.AllocHost(whole+MinPage, 0); err != nil {
+			return nil, fmt.Errorf("copy engine: %w", err)
+		}
+		skip = -uint64(addressOf(m.Bytes())) % MinPage
+	}
+	mem := m.Bytes()[skip:][:size:size]
+	clear(mem)
+	return &Space{owner: g, kind: HostMemory, addr: uint64(m.DevicePtr().Add(skip)), bytes: mem, size: size, free: m.Free}, nil
 }
 
 func (g *GPU) poolConfig(size uint64, progress func(done, total uint64)) pinned.Config {

@@ -80,10 +80,12 @@ func (h *Host) Allocate(size uint64) (*Space, error) { return h.allocate(DeviceM
 // AllocateHost gives zeroed memory, aligned to 4 KiB.
 func (h *Host) AllocateHost(size uint64) (*Space, error) { return h.allocate(HostMemory, size) }
 
-// LendHost makes memory of the caller a host space; it need not be pinned.
+// LendHost makes memory of the caller a host space; it need not be pinned. As
+// for a GPU it must begin at a multiple of MinPage, so that what works with one
+// engine works with the other: a *LendError otherwise, and for no memory.
 func (h *Host) LendHost(mem []byte) (*Space, error) {
-	if len(mem) == 0 {
-		return nil, &BatchError{"host space", "is empty"}
+	if err := checkLoan(mem); err != nil {
+		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

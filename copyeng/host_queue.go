@@ -114,9 +114,10 @@ func (q *hostQueue) room() error {
 	return nil
 }
 
-// Wait waits for all that was started before the call. The errors of failed
-// batches are given to one caller, once; a call that fails by its context
-// leaves them to the next. After Close it fails with ErrClosed.
+// Wait waits for all that was started before the call; what is done already
+// counts as done also if ctx has ended. The errors of failed batches are given
+// to one caller, once; a call that fails by its context leaves them to the
+// next. After Close it fails with ErrClosed.
 func (q *hostQueue) Wait(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,9 +164,6 @@ func (h *Host) forget(q *hostQueue) {
 
 // drain waits for what has been started so far. q.mu is held.
 func (q *hostQueue) drain(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("copy queue: not waited for: %w", err)
-	}
 	last := q.started
 	if err := q.await(ctx, func() bool { return q.done >= last }); err != nil {
 		return fmt.Errorf("copy queue: %d batches or exchanges still in flight: %w", len(q.jobs), err)

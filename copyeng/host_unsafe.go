@@ -9,3 +9,6 @@ func alignedMemory(size uint64) []byte {
 	skip := -uintptr(unsafe.Pointer(&mem[0])) % hostAlign
 	return mem[skip:][:size:size]
 }
+
+// addressOf is where memory lies, which must not be empty.
+func addressOf(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }

@@ -58,6 +58,29 @@ func (s *Space) Close() error {
 	return s.free()
 }
 
+// LendError says why memory cannot be lent to an engine.
+type LendError struct {
+	Kind   Kind
+	Offset uint64 // of the first byte that is in the way, from the memory's beginning
+	What   string
+}
+
+// Error gives one line.
+func (e *LendError) Error() string {
+	return fmt.Sprintf("copy engine: lend %s memory: byte %d: %s", e.Kind, e.Offset, e.What)
+}
+
+// checkLoan refuses host memory that no engine takes.
+func checkLoan(mem []byte) error {
+	if len(mem) == 0 {
+		return &LendError{HostMemory, 0, "there is none: the memory is empty"}
+	}
+	if at := addressOf(mem); at%MinPage != 0 {
+		return &LendError{HostMemory, 0, fmt.Sprintf("it begins at address %#x, which is no multiple of %d: pages are read and written in aligned pieces", at, MinPage)}
+	}
+	return nil
+}
+
 // usable says whether a batch of an engine may use the space as kind.
 func (s *Space) usable(owner any, kind Kind, field string) error {
 	switch {

@@ -18,8 +18,8 @@ func testSpaces(e *env) error {
 	if s, err := e.engine.AllocateHost(0); err == nil {
 		return errors.Join(errors.New("no bytes of host memory were allocated without an error"), s.Close())
 	}
-	if s, err := e.engine.LendHost(nil); err == nil {
-		return errors.Join(errors.New("no memory was lent without an error"), s.Close())
+	if err := e.noLoan("no memory", nil); err != nil {
+		return err
 	}
 	for _, size := range []uint64{1, 511, 512, 4097, 1 << 20} {
 		if err := e.spacesOf(size); err != nil {
@@ -52,24 +52,52 @@ func (e *env) spacesOf(size uint64) error {
 		for i := range mem {
 			mem[i] = 0xa5
 		}
-		lent, err := e.engine.LendHost(mem[size/2:])
-		if err != nil {
-			return fmt.Errorf("lend: %w", err)
-		}
-		if lent.Kind() != copyeng.HostMemory || lent.Size() != size-size/2 || &lent.Bytes()[0] != &mem[size/2] {
-			return errors.New("a lent space is not the memory that was lent")
-		}
-		if err := errors.Join(lent.Close(), lent.Close()); err != nil {
-			return fmt.Errorf("close a lent space twice: %w", err)
-		}
-		if mem[size-1] != 0xa5 {
-			return errors.New("closing a lent space changed the memory")
+		if err := e.loanOf(mem); err != nil {
+			return err
 		}
 		if err := errors.Join(host.Close(), host.Close()); err != nil {
 			return fmt.Errorf("close a host space twice: %w", err)
 		}
 	}
 	return errors.Join(device.Close(), device.Close())
+}
+
+// loanOf lends part of allocated host memory, filled with 0xa5.
+func (e *env) loanOf(mem []byte) error {
+	half := len(mem) / 2 / copyeng.MinPage * copyeng.MinPage
+	lent, err := e.engine.LendHost(mem[half:])
+	if err != nil {
+		return fmt.Errorf("lend: %w", err)
+	}
+	if lent.Kind() != copyeng.HostMemory || lent.Size() != uint64(len(mem)-half) || &lent.Bytes()[0] != &mem[half] {
+		return errors.New("a lent space is not the memory that was lent")
+	}
+	if err := errors.Join(lent.Close(), lent.Close()); err != nil {
+		return fmt.Errorf("close a lent space twice: %w", err)
+	}
+	if mem[len(mem)-1] != 0xa5 {
+		return errors.New("closing a lent space changed the memory")
+	}
+	for _, at := range []int{1, 16, 256, copyeng.MinPage - 1, copyeng.MinPage + 8} {
+		if at < len(mem) {
+			if err := e.noLoan(fmt.Sprintf("memory %d bytes behind a page's beginning", at), mem[at:]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noLoan sees that memory is refused.
+func (e *env) noLoan(what string, mem []byte) error {
+	s, err := e.engine.LendHost(mem)
+	if err == nil {
+		return errors.Join(fmt.Errorf("%s was lent without an error", what), s.Close())
+	}
+	if wrong := new(copyeng.LendError); !errors.As(err, &wrong) {
+		return fmt.Errorf("%s is refused with %T, %w, and not with a *LendError", what, err, err)
+	}
+	return nil
 }
 
 // bigBatch is a batch of the given share of a world that no other one meets.
@@ -99,6 +127,9 @@ func testContext(e *env) error {
 	cancel()
 	late, cancelLate := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
 	defer cancelLate()
+	if err := w.idleWaits(q, cancelled, late); err != nil {
+		return fmt.Errorf("before the first batch: %w", err)
+	}
 	noticed := 0
 	for _, size := range []int{4096, 65536, copyeng.MaxPage} {
 		for i, c := range []struct {
@@ -143,7 +174,21 @@ func testContext(e *env) error {
 			return err
 		}
 	}
-	return errors.Join(e.wait(q), w.verify())
+	if err := errors.Join(e.wait(q), w.verify()); err != nil {
+		return err
+	}
+	return w.idleWaits(q, cancelled, late)
+}
+
+// idleWaits waits where there is nothing to wait for: what is done counts as
+// done, also for a context that has ended.
+func (w *world) idleWaits(q copyeng.Queue, ended ...context.Context) error {
+	for _, ctx := range ended {
+		if err := q.Wait(ctx); err != nil {
+			return fmt.Errorf("wait of an idle queue with a context that has ended (%v): %w", ctx.Err(), err)
+		}
+	}
+	return nil
 }
 
 // testClose closes queues with work in flight, and the engine with queues open.

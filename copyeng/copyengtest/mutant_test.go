@@ -34,6 +34,7 @@ type mutant struct {
 	close    func(q *mutantQueue) error                         // instead of Close
 	stats    func(s copyeng.Stats) copyeng.Stats                // what Stats gives
 	choice   func(c *copyeng.Choice)                            // what Copy gives
+	lend     func(mem []byte) (*copyeng.Space, error)           // instead of LendHost
 	zeroed   func(mem []byte)                                   // new host memory
 	hosts    [][]byte                                           // host memory allocated
 	inFlight atomic.Int32                                       // batches not waited for, over all queues
@@ -63,6 +64,13 @@ func (m *mutant) AllocateHost(size uint64) (*copyeng.Space, error) {
 		}
 	}
 	return s, err
+}
+
+func (m *mutant) LendHost(mem []byte) (*copyeng.Space, error) {
+	if m.lend != nil {
+		return m.lend(mem)
+	}
+	return m.Engine.LendHost(mem)
 }
 
 func (m *mutant) Stats() copyeng.Stats {
@@ -368,6 +376,14 @@ var mutants = []struct {
 	{"waits without regard to the context", "Context", func(m *mutant) {
 		m.wait = func(q *mutantQueue, _ context.Context) error { return q.Queue.Wait(context.Background()) }
 	}},
+	{"fails a wait for nothing whose context has ended", "Context", func(m *mutant) {
+		m.wait = func(q *mutantQueue, ctx context.Context) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return q.Queue.Wait(ctx)
+		}
+	}},
 	{"drops what a wait gave up on", "Context", func(m *mutant) {
 		m.copy = func(q *mutantQueue, b *copyeng.Batch) error {
 			q.held = append(q.held, *own(b))
@@ -466,6 +482,24 @@ var mutants = []struct {
 	{"misstates its choice", "Scatter", func(m *mutant) { m.choice = func(c *copyeng.Choice) { c.Pages++ } }},
 	{"takes another path than chosen", "Choices", func(m *mutant) {
 		m.choice = func(c *copyeng.Choice) { c.Path = copyeng.PathBatch }
+	}},
+	{"lends memory that begins anywhere", "Spaces", func(m *mutant) {
+		m.lend = func(mem []byte) (*copyeng.Space, error) {
+			s, err := m.Engine.LendHost(mem)
+			if err != nil && len(mem) > 0 {
+				return m.AllocateHost(uint64(len(mem)))
+			}
+			return s, err
+		}
+	}},
+	{"refuses loans with untyped errors", "Spaces", func(m *mutant) {
+		m.lend = func(mem []byte) (*copyeng.Space, error) {
+			s, err := m.Engine.LendHost(mem)
+			if err != nil {
+				err = errors.New(err.Error())
+			}
+			return s, err
+		}
 	}},
 	{"gives host memory that is not zeroed", "Spaces", func(m *mutant) {
 		m.zeroed = func(mem []byte) { mem[len(mem)-1] = 1 }
