@@ -1,0 +1,202 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier"
+)
+
+// Options describe a Memory.
+type Options struct {
+	PageSize int // bytes, a power of two
+	T1       int // frames of T1
+	T2       int // slots of T2 that hold pages; 0: no host tier
+	// Spares are slots beyond T2, through which pages pass on their way: at least
+	// 2; about half as many pages move at once. The engine has T2+Spares slots.
+	Spares int
+	Policy placement.Spec
+	Seed   uint64 // of the policy's random choices
+	// Retries is how often a failed read or write of T3 is tried again.
+	Retries int
+	// Timeout bounds the moves of one wave; 30 s when zero.
+	Timeout time.Duration
+	// Observe, if set, is told of every page access, in order, before it is made.
+	Observe func(array int, page uint64, op tier.Op)
+}
+
+const defaultTimeout = 30 * time.Second
+
+// Memory is three tiers under the CPU's page table.
+type Memory struct {
+	o      Options
+	eng    Engine
+	t3     Tier3
+	mu     sync.Mutex // guards everything below
+	plan   *tier.Plan
+	arrays []array // by base
+	closed bool
+	broken *BrokenError
+	pins   map[placement.Page]int
+	batch  *batch          // that is being carried out
+	ctx    context.Context // of its caller
+	stats  Stats
+	io     ioLists // reused by every wave
+}
+
+// array is a range of dense page indices.
+type array struct {
+	id      int
+	name    string
+	base    placement.Page
+	pages   uint64
+	dropped bool
+}
+
+// New makes a memory over an engine and a store, with every page in T3. They stay
+// the caller's to close, after the memory.
+func New(eng Engine, t3 Tier3, o Options) (*Memory, error) {
+	policy, err := o.Policy.Build(placement.Env{T1Frames: o.T1, T2Frames: o.T2, Seed: o.Seed})
+	if err != nil {
+		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	m := &Memory{o: o, eng: eng, t3: t3, pins: map[placement.Page]int{}, ctx: context.Background()}
+	m.plan, err = tier.NewPlan(tier.PlanConfig{
+		Config: tier.Config{T1: policy.T1, T2: policy.T2, Placer: policy.Placer, KeepT2Copy: policy.KeepT2Copy, Pins: pinned{m}},
+		Spares: o.Spares,
+		Carry:  m.carry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// pinned is the view of the pins that the policy has.
+type pinned struct{ m *Memory }
+
+func (p pinned) Pinned(page placement.Page) bool { return p.m.pins[page] > 0 }
+
+// NewArray adds an array of pages, which the store knows as id; all of them are in
+// T3. It returns the array's first page, which Batch.Spans count from.
+func (m *Memory) NewArray(id int, name string, pages uint64) (placement.Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.usable(); err != nil {
+		return 0, err
+	}
+	base := uint64(m.plan.Pages())
+	if pages == 0 || base+pages > placement.MaxPages {
+		return 0, fmt.Errorf("array %q of %d pages: a memory holds 1 to %d pages, %d are taken: use larger pages", name, pages, placement.MaxPages, base)
+	}
+	if err := m.plan.Grow(int(base + pages)); err != nil {
+		return 0, err
+	}
+	m.arrays = append(m.arrays, array{id: id, name: name, base: placement.Page(base), pages: pages})
+	return placement.Page(base), nil
+}
+
+// DropArray forgets the array's pages, dirty ones too. None may be pinned. Its
+// page numbers are not used again.
+func (m *Memory) DropArray(base placement.Page) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.usable(); err != nil {
+		return err
+	}
+	a := m.find(base)
+	if a == nil || a.base != base || a.dropped {
+		return fmt.Errorf("no array begins at page %d", base)
+	}
+	end := base + placement.Page(a.pages)
+	for p := range m.pins {
+		if p >= base && p < end {
+			return &PageError{a.name, uint64(p - base), errors.New("the page is pinned: unpin it before its array goes")}
+		}
+	}
+	for p := base; p < end; p++ {
+		m.plan.Forget(p)
+	}
+	a.dropped = true
+	return nil
+}
+
+// find is the array that the page belongs to, or nil.
+func (m *Memory) find(p placement.Page) *array {
+	i := sort.Search(len(m.arrays), func(i int) bool { return m.arrays[i].base > p }) - 1
+	if i < 0 || uint64(p-m.arrays[i].base) >= m.arrays[i].pages {
+		return nil
+	}
+	return &m.arrays[i]
+}
+
+// usable says why the memory takes no work, or nil.
+func (m *Memory) usable() error {
+	if m.broken != nil {
+		return m.broken
+	}
+	if m.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// fail notes that the tiers' contents are unknown from now on.
+func (m *Memory) fail(err error) error {
+	if m.broken == nil {
+		b := &BrokenError{Err: err}
+		list := make([]tier.Place, 64)
+		for from := placement.Page(0); ; {
+			n := m.plan.Dirty(from, list)
+			if n == 0 {
+				break
+			}
+			for _, at := range list[:n] {
+				if b.Lost++; len(b.Some) < MaxNamed {
+					b.Some = append(b.Some, m.pageError(at.Page, errors.New("not written back")))
+				}
+			}
+			from = list[n-1].Page + 1
+		}
+		m.broken = b
+	}
+	return m.broken
+}
+
+func (m *Memory) pageError(p placement.Page, err error) *PageError {
+	a := m.find(p)
+	return &PageError{a.name, uint64(p - a.base), err}
+}
+
+// Check proves the invariants of the page table and the tiers' places.
+func (m *Memory) Check() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.broken != nil {
+		return m.broken
+	}
+	return m.plan.Check()
+}
+
+// Close flushes, and refuses everything after. What could not be written is in
+// the error, a *FlushError or *BrokenError; it is lost.
+func (m *Memory) Close(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	if m.broken != nil {
+		return m.broken
+	}
+	return m.flush(ctx)
+}
