@@ -125,7 +125,6 @@ func (m *Memory) access(page placement.Page, op tier.Op, tag int) error {
 // that the table stays true; the rest is not begun.
 func (m *Memory) giveUp() error {
 	cause := context.Cause(m.ctx)
-	m.ctx = context.WithoutCancel(m.ctx)
 	if err := m.plan.Finish(); err != nil {
 		return m.fail(err)
 	}

@@ -61,10 +61,6 @@ func (w *world) array(t *testing.T, id int, pages uint64) placement.Page {
 	return base
 }
 
-// model is what elements of 8 bytes should hold. unsure elements were being written
-// when an error came: they may hold the old value or the new one.
-type model struct{ values []uint64 }
-
 const perPage = testPage / 8
 
 // batchOf makes a batch of random elements and the buffer for it.
@@ -456,6 +452,38 @@ func TestContext(t *testing.T) {
 	}
 	if err := w.Run(t.Context(), b); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestDrop: pages of a dropped array are nowhere, and are not written.
+func TestDrop(t *testing.T) {
+	for _, spec := range policies {
+		w := newWorld(t, spec, [3]int{3, 4, 4}, 3)
+		base := w.array(t, 7, 12)
+		keep := w.array(t, 8, 12)
+		rng := rand.New(rand.NewPCG(3, 3))
+		want := make([]uint64, 12*perPage)
+		for i := range 20 {
+			b, _ := batchOf(rng, base, 12*perPage, tier.Write)
+			if err := w.Run(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			step1(t, w, rng, keep, want, tier.Write, uint64(i))
+		}
+		if err := w.DropArray(base); err != nil {
+			t.Fatal(err)
+		}
+		for p := base; p < base+12; p++ {
+			if e := w.plan.Entry(p); e.State() != tier.Absent || e.Dirty() || e.T2Copy() {
+				t.Errorf("%s: page %d of a dropped array is %v, dirty %v", spec, p, e.State(), e.Dirty())
+			}
+		}
+		if err := w.Check(); err != nil {
+			t.Error(err)
+		}
+		for i := range 20 {
+			step1(t, w, rng, keep, want, tier.Read, uint64(i))
+		}
 	}
 }
 
