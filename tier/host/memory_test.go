@@ -464,7 +464,7 @@ func TestDrop(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 3))
 		want := make([]uint64, 12*perPage)
 		for i := range 20 {
-			b, _ := batchOf(rng, base, 12*perPage, tier.Write)
+			b, _ := batchOf(rng, base, 12*perPage, []tier.Op{tier.Read, tier.Write}[i%2])
 			if err := w.Run(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
