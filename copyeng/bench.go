@@ -42,26 +42,39 @@ type Bench struct {
 	rng    *rand.Rand
 	seed   uint64
 	order  []uint32 // scratch: the page numbers of a draw
+	closed bool
 }
 
-// NewBench allocates size bytes of pinned host memory and of device memory, and
-// as much host memory again for verification.
-func NewBench(g *GPU, size uint64, seed uint64) (*Bench, error) {
+// NewBench allocates size bytes of pinned host memory and of device memory, a
+// multiple of 4 MiB up to 64 GiB, and up to 64 MiB of host memory more for
+// verification. ctx can end that, as memory takes a while to be pinned.
+func NewBench(ctx context.Context, g *GPU, size uint64, seed uint64) (*Bench, error) {
+	if g == nil {
+		return nil, errors.New("bench of copies: no GPU engine to measure")
+	}
+	if err := checkBenchSize(size); err != nil {
+		return nil, fmt.Errorf("bench of copies: %w", err)
+	}
 	b := &Bench{gpu: g, rng: rand.New(rand.NewPCG(seed, 0x7472697469657200)), seed: seed}
-	err := b.open(size)
+	err := b.open(ctx, size)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("bench of copies: %w", err), b.Close())
 	}
 	return b, nil
 }
 
-func (b *Bench) open(size uint64) error {
-	q, err := b.gpu.NewQueue()
+func (b *Bench) open(ctx context.Context, size uint64) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	s, err := b.gpu.ctx.NewStream()
 	if err != nil {
 		return err
 	}
-	b.queue = q.(*gpuQueue)
-	if b.host, err = b.gpu.AllocateHost(size); err != nil {
+	if b.queue, err = b.gpu.queue(s, true); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if b.host, err = b.gpu.AllocateHostProgress(ctx, size, nil); err != nil {
 		return err
 	}
 	if b.device, err = b.gpu.Allocate(size); err != nil {
@@ -70,17 +83,25 @@ func (b *Bench) open(size uint64) error {
 	if b.check, err = b.gpu.AllocateHost(min(size, verifyBytes)); err != nil {
 		return err
 	}
-	b.scramble(b.host.bytes)
-	return b.fillDevice()
+	for at := uint64(0); at < size; at += benchUnit {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		b.scramble(b.host.bytes[at:][:benchUnit])
+	}
+	return b.fillDevice(ctx)
 }
 
-// Close frees what the bench allocated.
+// Close waits for copies in flight, for at most 30 seconds, and frees what the
+// bench allocated. After an error of that wait the memory stays, and Close can
+// be called again. Closing twice does nothing.
 func (b *Bench) Close() error {
 	if b.queue != nil {
 		if err := b.queue.Close(); err != nil {
 			return err // copies may be in flight: the memory stays theirs
 		}
 	}
+	b.closed = true
 	var errs []error
 	for _, s := range []*Space{b.host, b.device, b.check} {
 		if s != nil {
@@ -94,11 +115,11 @@ func (b *Bench) Close() error {
 func (b *Bench) scramble(mem []byte) { scramble(mem, b.rng.Uint64()) }
 
 // fillDevice gives the device the host's contents, by plain copies.
-func (b *Bench) fillDevice() error {
+func (b *Bench) fillDevice(ctx context.Context) error {
 	if err := b.queue.memcpy(&Batch{Dir: ToDevice, Host: b.host, Device: b.device, PageSize: MaxPage, Pairs: straight(b.host.size / MaxPage)}); err != nil {
 		return err
 	}
-	return b.wait(context.Background())
+	return b.wait(ctx)
 }
 
 // straight pairs page i with page i.
@@ -129,7 +150,7 @@ func (b *Bench) wait(ctx context.Context) error {
 
 // fits says whether n pages of a size have room, at most half of the spaces so
 // that they lie scattered.
-func (b *Bench) fits(page, n int) bool { return uint64(page)*uint64(n) <= b.host.size/2 }
+func (b *Bench) fits(page, n int) bool { return uint64(n) <= b.host.size/2/uint64(page) }
 
 // draw picks n distinct pages of each space.
 func (b *Bench) draw(page, n int) []Pair {
@@ -161,10 +182,18 @@ func (b *Bench) distinct(total, n int) []uint32 {
 
 // Cell measures one direction, page size and number of pages by several paths;
 // the empty path asks the chooser. Runs of the paths alternate, so that a
-// disturbance hits all alike. Each path is verified once, on fresh pages.
+// disturbance hits all alike. Each path is verified once, on fresh pages. A shape
+// that does not fit twice into the bench's memory, and a path that does not go
+// that way on this GPU, is an error before anything is copied.
 func (b *Bench) Cell(ctx context.Context, dir Direction, page, n int, paths []Path, runs int) ([]Sample, error) {
-	if !b.fits(page, n) {
-		return nil, fmt.Errorf("bench of copies: %d pages of %d bytes do not fit twice in %d bytes", n, page, b.host.size)
+	if dir > ToHost {
+		return nil, fmt.Errorf("bench of copies: direction %d is neither ToDevice nor ToHost", dir)
+	}
+	if err := b.checkShape(page, n, 1); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkRuns(runs), b.checkPaths(dir, paths)); err != nil {
+		return nil, err
 	}
 	batch := Batch{Dir: dir, Host: b.host, Device: b.device, PageSize: page}
 	out := make([]Sample, len(paths))
@@ -211,10 +240,14 @@ func (b *Bench) time(ctx context.Context, f func() error) (time.Duration, error)
 	return time.Since(start), err
 }
 
-// Exchange measures n pages each way at once, by several paths.
+// Exchange measures n pages each way at once, by several paths of exchanges;
+// the empty path asks the chooser. It refuses what Cell does.
 func (b *Bench) Exchange(ctx context.Context, page, n int, paths []Path, runs int) ([]Sample, error) {
-	if !b.fits(page, 2*n) {
-		return nil, fmt.Errorf("bench of copies: %d pages of %d bytes each way do not fit twice in %d bytes", n, page, b.host.size)
+	if err := b.checkShape(page, n, 2); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkRuns(runs), b.checkPaths(bothWays, paths)); err != nil {
+		return nil, err
 	}
 	out := make([]Sample, len(paths))
 	for i, p := range paths {

@@ -13,8 +13,11 @@ const exchangeVerifyBytes = 16 << 20
 // fresh pages, and compares what arrived with what was sent, up to 16 MiB each
 // way. The empty path asks the chooser. Exchange measures and does not compare.
 func (b *Bench) VerifyExchange(ctx context.Context, page, n int, paths []Path) error {
-	if !validPage(page) || n < 1 || !b.fits(page, 2*n) {
-		return fmt.Errorf("bench of copies: %d pages of %d bytes each way do not fit twice in %d bytes", n, page, b.host.size)
+	if err := b.checkShape(page, n, 2); err != nil {
+		return err
+	}
+	if err := b.checkPaths(bothWays, paths); err != nil {
+		return err
 	}
 	for _, p := range paths {
 		if err := b.verifyExchange(ctx, page, n, p); err != nil {

@@ -26,8 +26,11 @@ type Small struct {
 	Raw []Sample
 }
 
-// Best is the faster of the raw ways.
+// Best is the faster of the raw ways, an empty sample when there is none.
 func (s *Small) Best() *Sample {
+	if len(s.Raw) == 0 {
+		return &Sample{}
+	}
 	best := &s.Raw[0]
 	for i := range s.Raw {
 		if s.Raw[i].Median() < best.Median() {
@@ -41,12 +44,14 @@ func (s *Small) Best() *Sample {
 // its path is faster than both.
 func (s *Small) Excess() time.Duration { return s.Queue.Median() - s.Best().Median() }
 
-// Small measures batches of 1, 2, 4 and 8 pages of one size, each way. Runs of
+// Small measures batches of 1, 2, 4 and 8 pages of one size, one way. Runs of
 // the queue and of the raw calls alternate, on pages drawn anew each time.
-func (b *Bench) Small(ctx context.Context, page, runs int) (list []Small, err error) {
-	most := smallCounts[len(smallCounts)-1]
-	if !validPage(page) || runs < 1 || !b.fits(page, most) {
-		return nil, fmt.Errorf("bench of small copies: %d runs with pages of %d bytes, of which %d must fit twice in %d bytes", runs, page, most, b.host.size)
+func (b *Bench) Small(ctx context.Context, dir Direction, page, runs int) (list []Small, err error) {
+	if dir > ToHost {
+		return nil, fmt.Errorf("bench of small copies: direction %d is neither ToDevice nor ToHost", dir)
+	}
+	if err := errors.Join(b.checkShape(page, smallCounts[len(smallCounts)-1], 1), checkRuns(runs)); err != nil {
+		return nil, fmt.Errorf("bench of small copies: %w", err)
 	}
 	stream, err := b.gpu.ctx.NewStream()
 	if err != nil {
@@ -54,14 +59,12 @@ func (b *Bench) Small(ctx context.Context, page, runs int) (list []Small, err er
 	}
 	raw := &rawCopies{bench: b, stream: stream}
 	defer func() { err = errors.Join(err, raw.close()) }()
-	for _, d := range []Direction{ToDevice, ToHost} {
-		for _, n := range smallCounts {
-			s, err := b.small(ctx, raw, d, page, n, runs)
-			if err != nil {
-				return nil, fmt.Errorf("bench of small copies: %d pages of %d bytes %s: %w", n, page, d, err)
-			}
-			list = append(list, s)
+	for _, n := range smallCounts {
+		s, err := b.small(ctx, raw, dir, page, n, runs)
+		if err != nil {
+			return nil, fmt.Errorf("bench of small copies: %d pages of %d bytes %s: %w", n, page, dir, err)
 		}
+		list = append(list, s)
 	}
 	return list, nil
 }

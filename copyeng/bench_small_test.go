@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 func newBench(t *testing.T, g *copyeng.GPU) *copyeng.Bench {
 	t.Helper()
-	b, err := copyeng.NewBench(g, 4<<20, 7)
+	b, err := copyeng.NewBench(t.Context(), g, 4<<20, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +33,15 @@ func TestSmallBatches(t *testing.T) {
 	b := newBench(t, g)
 	singles, batches := f.Calls(cuda.SymMemcpyHtoDAsync), f.Calls(cuda.SymMemcpyBatchAsyncV2)+f.Calls(cuda.SymMemcpyBatchAsync)
 	const runs = 5
-	list, err := b.Small(t.Context(), 4096, runs)
-	if err != nil {
+	toDevice, err1 := b.Small(t.Context(), copyeng.ToDevice, 4096, runs)
+	toHost, err2 := b.Small(t.Context(), copyeng.ToHost, 4096, runs)
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 8 {
-		t.Fatalf("%d shapes, want 1, 2, 4 and 8 pages each way", len(list))
-	}
-	for _, s := range list {
+	for i, s := range slices.Concat(toDevice, toHost) {
+		if n := []int{1, 2, 4, 8}[i%4]; s.Pages != n || s.Dir != copyeng.Direction(i/4) {
+			t.Errorf("shape %d: %d pages %s", i, s.Pages, s.Dir)
+		}
 		want := 2
 		if s.Pages == 1 {
 			want = 1
@@ -70,7 +72,7 @@ func TestSmallBatches(t *testing.T) {
 
 func TestSmallWithoutBatchedCopy(t *testing.T) {
 	g, _ := fakeGPU(t, copyeng.GPUOptions{}, cudafake.Version(12040))
-	list, err := newBench(t, g).Small(t.Context(), 512, 2)
+	list, err := newBench(t, g).Small(t.Context(), copyeng.ToHost, 512, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +86,17 @@ func TestSmallWithoutBatchedCopy(t *testing.T) {
 func TestSmallRefuses(t *testing.T) {
 	g, _ := fakeGPU(t, copyeng.GPUOptions{})
 	b := newBench(t, g)
-	for name, c := range map[string]struct{ page, runs int }{"page": {1000, 3}, "runs": {4096, 0}, "room": {1 << 20, 3}} {
-		if _, err := b.Small(t.Context(), c.page, c.runs); err == nil || !strings.Contains(err.Error(), "bench of small copies") {
+	for name, c := range map[string]struct {
+		dir        copyeng.Direction
+		page, runs int
+	}{"page size 1000": {0, 1000, 3}, "0 runs": {0, 4096, 0}, "do not fit": {0, 1 << 20, 3}, "bench of small copies: direction 2": {2, 4096, 3}} {
+		if _, err := b.Small(t.Context(), c.dir, c.page, c.runs); err == nil || !strings.HasPrefix(err.Error(), "bench of small copies: ") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.Small(ctx, 4096, 3); !errors.Is(err, context.Canceled) {
+	if _, err := b.Small(ctx, copyeng.ToDevice, 4096, 3); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -104,12 +109,12 @@ func TestSmallInterrupted(t *testing.T) {
 	f.Hang()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := b.Small(ctx, 4096, 3)
+	_, err := b.Small(ctx, copyeng.ToDevice, 4096, 3)
 	f.Release() // before anything waits for the memory
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if _, err := b.Small(t.Context(), 4096, 3); err != nil {
+	if _, err := b.Small(t.Context(), copyeng.ToDevice, 4096, 3); err != nil {
 		t.Errorf("after the copy was let go: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package copyeng
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -14,8 +15,9 @@ type CalibrateOptions struct {
 	// Runs of each path and cell, of which the median counts; 0 is 7. Batches
 	// of at most 4 MiB run five times as often.
 	Runs int
-	// Bytes of pinned host memory and of device memory to copy between; 0
-	// is 512 MiB. Less leaves the largest cells out.
+	// Bytes of pinned host memory and of device memory to copy between, a
+	// multiple of 4 MiB up to 64 GiB; 0 is 512 MiB. Less leaves the largest
+	// cells out.
 	Bytes uint64
 	// Seed of the page numbers.
 	Seed uint64
@@ -53,6 +55,9 @@ func Calibrate(ctx context.Context, c *cuda.Context, opts CalibrateOptions) (*Ca
 	if opts.Bytes == 0 {
 		opts.Bytes = 512 << 20
 	}
+	if err := errors.Join(checkBenchSize(opts.Bytes), checkRuns(opts.Runs)); err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
 	base, err := Builtin()
 	if err != nil {
 		return nil, err
@@ -62,9 +67,9 @@ func Calibrate(ctx context.Context, c *cuda.Context, opts CalibrateOptions) (*Ca
 		return nil, err
 	}
 	defer func() { _ = g.Close() }() // nothing is in flight after the bench
-	b, err := NewBench(g, opts.Bytes, opts.Seed)
+	b, err := NewBench(ctx, g, opts.Bytes, opts.Seed)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("calibrate %s: %w", c.Device(), err)
 	}
 	defer func() { _ = b.Close() }() // its memory was only measured with
 	dev := c.Device()
@@ -175,6 +180,9 @@ func (c *Curve) record(samples []Sample, n int) []Path {
 
 // Link measures large plain copies: the rate that scattered ones are held to.
 func (b *Bench) Link(ctx context.Context, runs int) (Link, error) {
+	if err := errors.Join(b.checkShape(MaxPage, 1, 1), checkRuns(runs)); err != nil {
+		return Link{}, err
+	}
 	half := min(b.host.size/2, 1<<30) // within one registration of the pool
 	one := func(into, back bool) func() error {
 		return func() error { return b.large(half, into, back) }

@@ -153,7 +153,7 @@ func (b *copyBench) open(ctx context.Context, c *cuda.Context) (err error) {
 	if err := b.checkPaths(b.gpu.Paths()); err != nil {
 		return err
 	}
-	if b.bench, err = copyeng.NewBench(b.gpu, uint64(b.f.bytes), b.f.seed); err != nil {
+	if b.bench, err = copyeng.NewBench(ctx, b.gpu, uint64(b.f.bytes), b.f.seed); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.bench.Close()) }()
@@ -166,15 +166,15 @@ func (b *copyBench) open(ctx context.Context, c *cuda.Context) (err error) {
 // measure fills the report. What is known stays there when it ends early.
 func (b *copyBench) measure(ctx context.Context) (err error) {
 	cells := b.cells()
-	total := int64(len(cells) + 1 + len(b.smallPages()))
+	total := int64(len(cells) + 1 + len(b.smallCells()))
 	defer startProgress(b.stderr, "measuring", func() (int64, int64) { return b.done.Load(), total })()
 	if b.report.link, err = b.bench.Link(ctx, b.f.runs); err != nil {
 		return err
 	}
 	b.report.pcie = pcieLink(ctx, b.report.dev.PCIAddress()) // while the link is awake
 	b.done.Add(1)
-	for _, page := range b.smallPages() {
-		list, err := b.bench.Small(ctx, page, max(b.f.runs, smallRuns))
+	for _, x := range b.smallCells() {
+		list, err := b.bench.Small(ctx, x.direction.oneWay(), x.page, max(b.f.runs, smallRuns))
 		if err != nil {
 			return err
 		}
@@ -196,11 +196,17 @@ func (b *copyBench) measure(ctx context.Context) (err error) {
 // microseconds are what is looked for.
 const smallRuns = 101
 
-// smallPages are the page sizes that small batches are measured with.
-func (b *copyBench) smallPages() (list []int) {
+// smallCells are the directions and page sizes that small batches are measured
+// with: those one way that the lists name.
+func (b *copyBench) smallCells() (list []copyCell) {
+	if !b.chooser {
+		return nil
+	}
 	for _, p := range b.pages {
-		if b.chooser && p <= 64<<10 {
-			list = append(list, p)
+		for _, d := range b.directions {
+			if d != copyBoth && p <= 64<<10 {
+				list = append(list, copyCell{direction: d, page: p})
+			}
 		}
 	}
 	return list
@@ -220,11 +226,7 @@ func (b *copyBench) cell(ctx context.Context, x copyCell) (copyRow, error) {
 			samples, err = b.bench.Exchange(ctx, x.page, x.pages, paths, b.f.runs)
 		}
 	} else {
-		d := copyeng.ToDevice
-		if x.direction == copyToHost {
-			d = copyeng.ToHost
-		}
-		samples, err = b.bench.Cell(ctx, d, x.page, x.pages, paths, b.f.runs)
+		samples, err = b.bench.Cell(ctx, x.direction.oneWay(), x.page, x.pages, paths, b.f.runs)
 	}
 	if err != nil {
 		return row, err

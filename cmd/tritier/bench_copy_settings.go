@@ -31,6 +31,14 @@ func (d copyDirection) text() string {
 	return []string{"to the device", "to the host", "both ways at once"}[d]
 }
 
+// oneWay is the direction of a batch: of one that is not both ways.
+func (d copyDirection) oneWay() copyeng.Direction {
+	if d == copyToHost {
+		return copyeng.ToHost
+	}
+	return copyeng.ToDevice
+}
+
 // The paths that can be named: those of batches, and those of exchanges.
 var (
 	batchPaths = []copyeng.Path{

@@ -121,6 +121,26 @@ func TestBenchCopyDirection(t *testing.T) {
 	}
 }
 
+// Small batches are measured only the ways that were asked for.
+func TestBenchCopySmallDirection(t *testing.T) {
+	withFakeGPU(t)
+	for direction, want := range map[string][]string{"to-host": {"to-host"}, "to-device": {"to-device"}, "both": nil, "both,to-host": {"to-host"}} {
+		out, _, err := tritier(t.Context(), "bench", "copy", "--bytes", "8MiB", "--runs", "1", "--page", "4KiB", "--pages", "2", "--direction", direction, "--json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range decodeCopy(t, out).Small {
+			if !slices.Contains(got, s.Direction) {
+				got = append(got, s.Direction)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("--direction %s: small batches %v", direction, got)
+		}
+	}
+}
+
 // slowCalibration is curves by which zero-copy is always best.
 func slowCalibration(t *testing.T) string {
 	t.Helper()
@@ -206,6 +226,35 @@ func TestBenchCopyInterrupted(t *testing.T) {
 	}
 	if n := filesBelow(t, dir); len(n) != 0 {
 		t.Errorf("left behind: %v", n)
+	}
+}
+
+// Ctrl-C before anything is known says so alone, in every format.
+func TestBenchCopyInterruptedEarly(t *testing.T) {
+	for _, format := range []string{"--json=false", "--json"} {
+		f := withFakeGPU(t)
+		dir := t.TempDir()
+		var out, errs bytes.Buffer
+		status := make(chan int, 1)
+		begun := f.Calls(cuda.SymMemcpyHtoDAsync)
+		go func() {
+			status <- run([]string{"bench", "copy", "--bytes", "8MiB", "--page", "4KiB", "--pages", "2", "--runs", "1000", format, "--plot", dir + "/x.svg", "--check"}, nil, &out, &errs)
+		}()
+		awaitCopies(t, f, begun+8) // the link is being measured
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case s := <-status:
+			if s != exitInterrupted || errs.String() != "tritier: interrupted\n" || out.String() != "" {
+				t.Errorf("%s: status %d, %q, output %q", format, s, errs.String(), out.String())
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("still running a minute after Ctrl-C")
+		}
+		if n := filesBelow(t, dir); len(n) != 0 {
+			t.Errorf("left behind: %v", n)
+		}
 	}
 }
 

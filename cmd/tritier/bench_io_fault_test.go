@@ -283,6 +283,57 @@ func TestBenchIOInterrupted(t *testing.T) {
 	}
 }
 
+// Ctrl-C before the first run has ended, while drives are filled or while the
+// length of a run is being found, says so alone.
+func TestBenchIOInterruptedEarly(t *testing.T) {
+	f := withIOGPU(t)
+	for _, c := range []struct {
+		when   int64 // at which start of the load
+		format string
+	}{{1, "--json=false"}, {1, "--json"}, {2, "--json"}, {2, "--json=false"}} {
+		dir := t.TempDir()
+		var loads atomic.Int64
+		f.RegisterKernel("run_load", func(l *cudafake.Launch) error {
+			if loads.Add(1) == c.when {
+				if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+					return err
+				}
+				return untilStopped(l)
+			}
+			return iobenchfake.RunLoad(l)
+		})
+		var out, errs bytes.Buffer
+		status := make(chan int, 1)
+		go func() {
+			status <- run([]string{"bench", "io", "mem:1MiB", "--size", "4KiB", "--warps", "2", "--lanes", "8", "--queues", "2", "--seconds", "0.05",
+				"--runs", "2", c.format, "--plot", dir + "/x.svg", "--dump", dir + "/x.txt"}, nil, &out, &errs)
+		}()
+		select {
+		case s := <-status:
+			if s != exitInterrupted || errs.String() != "tritier: interrupted\n" || out.String() != "" {
+				t.Errorf("%+v: status %d, %q, output %q", c, s, errs.String(), out.String())
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("still running a minute after Ctrl-C")
+		}
+		if n := filesBelow(t, dir); len(n) != 0 {
+			t.Errorf("left behind: %v", n)
+		}
+	}
+}
+
+// untilStopped is a load that does nothing until the host asks it to end.
+func untilStopped(l *cudafake.Launch) error {
+	d, err := bamiofake.Open(l, l.U64(0))
+	if err != nil {
+		return err
+	}
+	for !d.Stopped() {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
 // A GPU that is lost is an error that says so, and a mailbox that nobody answers
 // in time costs only its line.
 func TestBenchIOGPUTrouble(t *testing.T) {
