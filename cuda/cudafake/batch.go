@@ -33,6 +33,9 @@ func (c *call) copyBatch() cuda.Result {
 	if c.symbol == cuda.SymMemcpyBatchAsync {
 		stream = 8
 	}
+	if stream == 8 && c.ptr(7) >= lowest {
+		touch(c.ptr(7))
+	}
 	r := c.queueBatch(b, stream, &fail)
 	if stream == 8 && c.ptr(7) >= lowest {
 		c.put64(7, fail)
@@ -49,6 +52,9 @@ func (c *call) queueBatch(b batch, stream int, fail *uint64) cuda.Result {
 	s, r := c.stream(stream)
 	if r != cuda.Success {
 		return r
+	}
+	if !b.listed() || !c.lists(b) {
+		return cuda.InvalidValue
 	}
 	orders, ok := b.orders()
 	if !ok {
@@ -91,7 +97,7 @@ func (c *call) batchSegment(b batch, i uint64, order uint32) (seg segment, paged
 	}
 	from, r1 := c.side(src, n)
 	to, r2 := c.side(dst, n)
-	if r1 != cuda.Success || r2 != cuda.Success {
+	if r1 != cuda.Success || r2 != cuda.Success || !c.there(from, n, "the source") || !c.there(to, n, "the destination") {
 		return seg, false, false, false
 	}
 	seg = segment{dst: to.place(n), src: from.place(n), n: n}
@@ -105,11 +111,25 @@ func (c *call) batchSegment(b batch, i uint64, order uint32) (seg segment, paged
 
 func (s side) device() bool { return s.block != nil && s.block.kind.device() }
 
+// listed says whether there are copies, and attributes for them.
+func (b batch) listed() bool {
+	return b.count != 0 && b.attrCount != 0 && b.attrCount <= b.count && b.attrs >= lowest && b.first >= lowest
+}
+
+// lists sees that the lists are as long as they are said to be.
+func (c *call) lists(b batch) bool {
+	if b.count > maxBytes/attributeBytes {
+		c.note("%s: a batch of %d copies: no lists are as long", c.symbol, b.count)
+		return false
+	}
+	n := 8 * b.count
+	return c.exists(b.dsts, n, "the list of destinations") && c.exists(b.srcs, n, "the list of sources") &&
+		c.exists(b.sizes, n, "the list of sizes") && c.exists(b.attrs, attributeBytes*b.attrCount, "the list of attributes") &&
+		c.exists(b.first, 8*b.attrCount, "the list of the attributes' copies")
+}
+
 // orders is the access order of each copy, ok if the attributes are in order.
 func (b batch) orders() (orders []uint32, ok bool) {
-	if b.count == 0 || b.attrCount == 0 || b.attrCount > b.count || b.attrs < lowest || b.first < lowest {
-		return nil, false
-	}
 	orders = make([]uint32, b.count)
 	for k := range b.attrCount {
 		a := b.attrs + uintptr(k)*attributeBytes

@@ -1,6 +1,8 @@
 package cudafake
 
 import (
+	"runtime/debug"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/tritier/tritier/cuda"
@@ -26,7 +28,7 @@ func (c *call) put64(i int, v uint64) { put64(c.args[i], v) }
 // entry is how a function is called.
 type entry struct {
 	args   int
-	out    []int // arguments that must not be NULL
+	out    []int // arguments that are addresses of memory, which the call uses
 	needs  need
 	handle func(*call) cuda.Result
 }
@@ -68,7 +70,33 @@ func (g *GPU) Call(s cuda.Symbol, args []uintptr) cuda.Result {
 			return cuda.InvalidValue
 		}
 	}
+	return c.guarded(e)
+}
+
+// guarded handles the call. Memory that an argument names and that is not there
+// would end the process in a driver, too: here it is a violation.
+func (c *call) guarded(e entry) (r cuda.Result) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			c.note("%s: an argument leads to %s", c.symbol, describe(p))
+			r = cuda.InvalidValue
+		}
+	}()
+	for _, i := range e.out {
+		touch(c.ptr(i)) // before the call changes anything
+	}
 	return e.handle(c)
+}
+
+// exists says whether all of n bytes of the host's memory can be read; where
+// they cannot that is a violation.
+func (c *call) exists(a uintptr, n uint64, what string) bool {
+	if readable(a, n) {
+		return true
+	}
+	c.note("%s: %s at %#x, %d bytes: no memory, or not all of it", c.symbol, what, a, n)
+	return false
 }
 
 // admit checks what the call needs to find.
@@ -128,7 +156,7 @@ var entries = map[cuda.Symbol]entry{
 	cuda.SymMemHostAlloc:                {3, []int{0}, current, (*call).hostAlloc},
 	cuda.SymMemFreeHost:                 {1, nil, current, (*call).hostFree},
 	cuda.SymMemHostRegister:             {3, []int{0}, current, (*call).hostRegister},
-	cuda.SymMemHostUnregister:           {1, []int{0}, current, (*call).hostUnregister},
+	cuda.SymMemHostUnregister:           {1, nil, current, (*call).hostUnregister},
 	cuda.SymMemHostGetDevicePointer:     {3, []int{0}, current, (*call).hostDevicePointer},
 	cuda.SymMemGetHandleForAddressRange: {5, []int{0}, current, (*call).rangeHandle},
 	cuda.SymMemcpyHtoDAsync:             {4, nil, current, (*call).copyToDevice},

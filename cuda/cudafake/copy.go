@@ -89,6 +89,11 @@ func (g *GPU) side(addr uintptr, n uint64) (side, cuda.Result) {
 	return side{addr, b}, cuda.Success
 }
 
+// there sees that pageable memory exists; of the GPU's, side knows it.
+func (c *call) there(s side, n uint64, what string) bool {
+	return s.block != nil || c.exists(s.addr, n, what)
+}
+
 // place is the side as a copy's end. Pageable memory is held as it is.
 func (s side) place(n uint64) place {
 	if s.block == nil {
@@ -118,6 +123,9 @@ func (c *call) copyTo(dst, src uintptr, n uint64, stream int, dstPinned, srcPinn
 	to, r2 := c.side(dst, n)
 	if r1 != cuda.Success || r2 != cuda.Success ||
 		from.block == nil && srcPinned || to.block == nil && dstPinned {
+		return cuda.InvalidValue
+	}
+	if !c.there(from, n, "the source") || !c.there(to, n, "the destination") {
 		return cuda.InvalidValue
 	}
 	if dst < src+uintptr(n) && src < dst+uintptr(n) {

@@ -98,8 +98,8 @@ func (c *call) putString(at, size int, s string, shorten bool) cuda.Result {
 	if room <= 0 || len(s)+1 > room && !shorten {
 		return cuda.InvalidValue
 	}
-	dst := view(c.ptr(at), uint64(room))
-	n := copy(dst[:room-1], s)
+	dst := view(c.ptr(at), uint64(min(room, len(s)+1))) // no more than is written
+	n := copy(dst[:len(dst)-1], s)
 	dst[n] = 0
 	return cuda.Success
 }

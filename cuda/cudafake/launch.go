@@ -109,7 +109,7 @@ func (c *call) params(f *function, params, extra uintptr) ([]byte, cuda.Result) 
 		block := make([]byte, want)
 		for i, p := range f.params {
 			at := uintptr(get64(params + uintptr(8*i)))
-			if at < lowest {
+			if at < lowest || !c.exists(at, p.size, "a parameter of kernel "+f.name) {
 				return nil, cuda.InvalidValue
 			}
 			copy(block[p.offset:], view(at, p.size))
@@ -153,6 +153,8 @@ func (c *call) paramBuffer(f *function, extra uintptr) ([]byte, cuda.Result) {
 		return nil, cuda.LaunchOutOfResources
 	case n < want || n > 0 && buffer < lowest:
 		c.note("%s: kernel %s takes %d bytes of parameters, not %d", c.symbol, f.name, want, n)
+		return nil, cuda.InvalidValue
+	case !c.exists(buffer, n, "the parameters of kernel "+f.name):
 		return nil, cuda.InvalidValue
 	}
 	return append([]byte(nil), view(buffer, n)...), cuda.Success

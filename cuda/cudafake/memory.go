@@ -113,6 +113,9 @@ func (c *call) hostRegister() cuda.Result {
 	if n > c.config.pinnedLimit || c.pinned+charge(n) > c.config.pinnedLimit {
 		return cuda.OutOfMemory
 	}
+	if !c.exists(addr, n, "memory to register") {
+		return cuda.InvalidValue
+	}
 	c.pinned += charge(n)
 	c.lastID++
 	c.registered.insert(&block{kind: registeredBlock, base: addr, size: n, bytes: view(addr, n), ctx: c.ctx, flags: f, id: c.lastID, file: -1})
@@ -122,6 +125,9 @@ func (c *call) hostRegister() cuda.Result {
 func (c *call) hostUnregister() cuda.Result {
 	if b := c.exact(0, registeredBlock); b != nil {
 		return c.waitAndFree(b)
+	}
+	if c.ptr(0) == 0 {
+		return cuda.InvalidValue
 	}
 	c.note("%s: %#x is not the start of registered memory", c.symbol, c.ptr(0))
 	if c.find(c.ptr(0)) != nil {

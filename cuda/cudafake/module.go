@@ -73,13 +73,14 @@ func (c *call) jitLog() (jitLog, bool) {
 	return l, true
 }
 
-// write puts text into the log, cut to its room, with a NUL.
-func (l jitLog) write(text string) {
-	if l.buffer < lowest || l.size == 0 {
+// writeLog puts text into the log, cut to its room, with a NUL.
+func (c *call) writeLog(l jitLog, text string) {
+	room := min(uint64(l.size), uint64(len(text))+1)
+	if l.buffer < lowest || room == 0 || !c.exists(l.buffer, room, "the compiler's log") {
 		return
 	}
-	dst := view(l.buffer, uint64(l.size))
-	n := copy(dst[:l.size-1], text)
+	dst := view(l.buffer, room)
+	n := copy(dst[:room-1], text)
 	dst[n] = 0
 	if l.slot != 0 {
 		put64(l.slot, uint64(n+1))
@@ -93,7 +94,7 @@ func (c *call) moduleLoad() cuda.Result {
 	}
 	prog, r, why := c.readImage()
 	if r != cuda.Success {
-		log.write(why)
+		c.writeLog(log, why)
 		return r
 	}
 	// The driver waits for what runs before it makes room for the module.

@@ -1,6 +1,7 @@
 package cudafake
 
 import (
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -200,12 +201,28 @@ func (g *GPU) advance(o *op) {
 		}
 	}
 	g.mu.Unlock()
-	last := o.work.step()
+	last, fault := guardedStep(o.work)
 	g.mu.Lock()
-	if last {
+	switch {
+	case fault != "":
+		g.note("%s: %s", o.name, fault)
+		o.work.end(g)
+		g.complete(o, cuda.IllegalAddress)
+	case last:
 		o.work.end(g)
 		g.complete(o, cuda.Success)
 	}
+}
+
+// guardedStep does a piece of work, which faults if host memory went away.
+func guardedStep(w work) (last bool, fault string) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			fault = describe(p)
+		}
+	}()
+	return w.step(), ""
 }
 
 // begin takes an operation from queued to running; false if it has ended at

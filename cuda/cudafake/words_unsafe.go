@@ -23,10 +23,12 @@ func start(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b)
 func word32(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(unsafe.SliceData(b))) }
 func word64(b []byte) *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData(b))) }
 
-func get32(a uintptr) uint32    { return binary.NativeEndian.Uint32(view(a, 4)) }
-func get64(a uintptr) uint64    { return binary.NativeEndian.Uint64(view(a, 8)) }
-func put32(a uintptr, v uint32) { binary.NativeEndian.PutUint32(view(a, 4), v) }
-func put64(a uintptr, v uint64) { binary.NativeEndian.PutUint64(view(a, 8), v) }
+// Words are read and written as arrays and not as slices, which cannot be made
+// of the last addresses: there, too, it is the access that faults.
+func get32(a uintptr) uint32    { return binary.NativeEndian.Uint32((*[4]byte)(pointer(a))[:]) }
+func get64(a uintptr) uint64    { return binary.NativeEndian.Uint64((*[8]byte)(pointer(a))[:]) }
+func put32(a uintptr, v uint32) { binary.NativeEndian.PutUint32((*[4]byte)(pointer(a))[:], v) }
+func put64(a uintptr, v uint64) { binary.NativeEndian.PutUint64((*[8]byte)(pointer(a))[:], v) }
 
 // text is the NUL-terminated string at address a, of at most limit bytes; ok
 // is false if it is longer.
