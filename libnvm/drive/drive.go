@@ -39,6 +39,9 @@ type Options struct {
 	// them or, in a list, its share of them. Results are then modelled.
 	Model *servicetime.Model
 	Seed  uint64 // of the model's latencies
+	// Index and Of are the place of a drive that is opened alone in a list of
+	// drives: it is then paced as its share of the model, and has its fault plan.
+	Index, Of int
 	// Faults, if set, gives the fault plan of drive number i of a list.
 	Faults func(i int) soft.Faults
 	Driver libnvm.Config
@@ -113,7 +116,7 @@ func Attach(ctx context.Context, uri string, o Options) (*Drive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attach(ctx, u, o, part{0, 1})
+	return attach(ctx, u, o, part{o.Index, max(o.Of, 1)})
 }
 
 // OpenList opens the drives of a list (see ParseList) and brings them up. With

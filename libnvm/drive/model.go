@@ -14,6 +14,12 @@ const stripe = 4096
 // striped: a command is done when each drive that it touches has done its part.
 type arrayPacer struct{ drives []*soft.ModelPacer }
 
+// NewPacer paces drive number index of a list of several as its share of a model's
+// drives: what OpenList does for the drives that it opens.
+func NewPacer(m *servicetime.Model, seed uint64, index, of int) soft.Pacer {
+	return newArrayPacer(m, seed, part{index, of})
+}
+
 // newArrayPacer makes the pacer of place p of a list: its share of the drives.
 func newArrayPacer(m *servicetime.Model, seed uint64, p part) *arrayPacer {
 	share := max(m.Drives.Count/p.of, 1)

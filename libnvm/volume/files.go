@@ -17,6 +17,8 @@ type FilesOptions struct {
 	// Model paces each file as one drive of it. Results are then modelled.
 	Model *servicetime.Model
 	Seed  uint64 // of the model's latencies
+	// Pacer, if set, paces file number i, instead of Model.
+	Pacer func(i int) soft.Pacer
 	// Faults, if set, gives the fault plan of file number i.
 	Faults func(i int) soft.Faults
 	Driver libnvm.Config
@@ -50,6 +52,9 @@ func openFile(ctx context.Context, i int, path string, o *FilesOptions) (Member,
 	cfg := soft.Config{Threads: o.Threads, Namespaces: []soft.NamespaceConfig{{Backend: f, BlockSize: max(o.File.BlockSize, 512)}}}
 	if o.Model != nil {
 		cfg.Pacer = soft.NewModelPacer(o.Model, o.Seed+uint64(i))
+	}
+	if o.Pacer != nil {
+		cfg.Pacer = o.Pacer(i)
 	}
 	if o.Faults != nil {
 		cfg.Faults = o.Faults(i)

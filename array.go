@@ -1,0 +1,245 @@
+package tritier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tritier/tritier/libnvm/volume"
+	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/tier/host"
+)
+
+// openArray is an array that the tiers know.
+type openArray struct {
+	key  arrayKey
+	id   int
+	base placement.Page
+}
+
+// Array is a named array of T in a Memory. Handles of one array are equal.
+type Array[T any] struct {
+	m       *Memory
+	a       *openArray
+	size    uint64 // bytes of an element
+	perPage uint64 // elements of a page; none lies across two
+}
+
+// NewArray opens the array of this name and length, or makes it, filled with zeroes.
+// An array of another type or length under the name is a *MismatchError. T must be of
+// fixed size, without pointers, and at most a page.
+func NewArray[T any](ctx context.Context, m *Memory, name string, length uint64) (*Array[T], error) {
+	return openArrayOf[T](ctx, m, name, length, true)
+}
+
+// OpenArray opens an array that exists, of any length.
+func OpenArray[T any](ctx context.Context, m *Memory, name string) (*Array[T], error) {
+	return openArrayOf[T](ctx, m, name, 0, false)
+}
+
+// MismatchError is an array that is there, but not as asked for.
+type MismatchError struct{ Name, Has, Want string }
+
+// Error says both.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("array %q has %s, not %s", e.Name, e.Has, e.Want)
+}
+
+func openArrayOf[T any](ctx context.Context, m *Memory, name string, length uint64, create bool) (*Array[T], error) {
+	e, err := elementOf[T]()
+	if err != nil {
+		return nil, fmt.Errorf("array %q: %w", name, err)
+	}
+	if err := errors.Join(checkArrayName(name), ctx.Err()); err != nil {
+		return nil, err
+	}
+	page := uint64(m.cfg.PageSize)
+	if uint64(e.size) > page {
+		return nil, fmt.Errorf("array %q: an element of %d bytes does not fit a page of %d", name, e.size, page)
+	}
+	a, err := m.openArray(arrayKey{name, e, length}, page/uint64(e.size), create)
+	if err != nil {
+		return nil, err
+	}
+	return &Array[T]{m: m, a: a, size: uint64(e.size), perPage: page / uint64(e.size)}, nil
+}
+
+// openArray finds or makes an array, and makes it known to the tiers.
+func (m *Memory) openArray(want arrayKey, perPage uint64, create bool) (*openArray, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	key, exists := m.find(want.name)
+	if !exists {
+		return m.createArray(want, perPage, create)
+	}
+	has, err := parseKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if has.element != want.element {
+		return nil, &MismatchError{want.name, has.element.String() + " elements", want.element.String()}
+	}
+	if create && has.length != want.length {
+		return nil, &MismatchError{want.name, fmt.Sprint(has.length, " elements"), fmt.Sprint(want.length)}
+	}
+	if a := m.arrays[want.name]; a != nil {
+		return a, nil
+	}
+	v, err := m.vol.OpenArray(key)
+	if err != nil {
+		return nil, err
+	}
+	return m.adopt(has, v)
+}
+
+func (m *Memory) createArray(want arrayKey, perPage uint64, create bool) (*openArray, error) {
+	if !create {
+		return nil, fmt.Errorf("array %q: %w", want.name, volume.ErrNoArray)
+	}
+	if want.length == 0 {
+		return nil, fmt.Errorf("array %q: it has no elements", want.name)
+	}
+	v, err := m.vol.CreateArray(want.String(), (want.length-1)/perPage+1)
+	if err != nil {
+		return nil, fmt.Errorf("array %q of %d elements: %w", want.name, want.length, err)
+	}
+	return m.adopt(want, v)
+}
+
+// adopt makes an array of the store known to the tiers.
+func (m *Memory) adopt(k arrayKey, v *volume.Array) (*openArray, error) {
+	a := &openArray{key: k, id: int(v.Info().ID)}
+	m.t3.add(a.id, k.name, v)
+	var err error
+	if a.base, err = m.host.NewArray(a.id, k.name, v.Pages()); err != nil {
+		return nil, joinClose(err, func() error { return m.t3.forget(a.id) })
+	}
+	m.arrays[k.name] = a
+	return a, nil
+}
+
+// Name is the array's name.
+func (a *Array[T]) Name() string { return a.a.key.name }
+
+// Len is the number of elements.
+func (a *Array[T]) Len() uint64 { return a.a.key.length }
+
+// RangeError is an index outside of an array.
+type RangeError struct {
+	Array string
+	Index uint64
+	Len   uint64
+}
+
+// Error names the index.
+func (e *RangeError) Error() string {
+	return fmt.Sprintf("array %q has %d elements: there is no element %d", e.Array, e.Len, e.Index)
+}
+
+// SizeError is a number of values that is not the number of indices.
+type SizeError struct{ Indices, Values int }
+
+// Error says both.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%d indices, but %d values", e.Indices, e.Values)
+}
+
+// Gather reads element indices[i] to dst[i], for all i. The elements of 32 indices
+// in a row that share a page are one access of it, as a warp's would be.
+func (a *Array[T]) Gather(ctx context.Context, indices []uint64, dst []T) error {
+	return a.each(ctx, tier.Read, indices, dst)
+}
+
+// Scatter writes src[i] to element indices[i], for all i. An index that occurs more
+// than once gets the last of its values, on a GPU any of them.
+func (a *Array[T]) Scatter(ctx context.Context, indices []uint64, src []T) error {
+	return a.each(ctx, tier.Write, indices, src)
+}
+
+// Prefetch brings the pages of the elements into T1. It counts as no access.
+func (a *Array[T]) Prefetch(ctx context.Context, indices []uint64) error {
+	return a.each(ctx, tier.Prefetch, indices, nil)
+}
+
+// spansAtOnce bounds the spans that are made for one call of the engine.
+const spansAtOnce = 1 << 16
+
+// each carries out op for elements anywhere, in parts; it goes on after a part of
+// which some accesses failed.
+func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, values []T) error {
+	if op != tier.Prefetch && len(indices) != len(values) {
+		return &SizeError{len(indices), len(values)}
+	}
+	for _, i := range indices {
+		if i >= a.Len() {
+			return &RangeError{a.Name(), i, a.Len()}
+		}
+	}
+	var failed failures
+	spans := make([]host.Span, 0, min(len(indices), spansAtOnce))
+	for at := 0; at < len(indices); at += spansAtOnce {
+		part := indices[at:min(at+spansAtOnce, len(indices))]
+		spans = spans[:0]
+		for i, x := range part {
+			spans = append(spans, host.Span{Page: a.a.base + placement.Page(x/a.perPage),
+				Offset: int32(x % a.perPage * a.size), Length: int32(a.size), At: int64(at+i) * int64(a.size)})
+		}
+		b := host.Batch{Op: op, Spans: spans, Lanes: host.MaxLanes, Buffer: host.Buffer{Bytes: bytesOf(values)}}
+		if err := a.m.host.Run(ctx, &b); !failed.add(err) {
+			return err
+		}
+	}
+	return failed.err()
+}
+
+// Read reads the elements from number first on to dst: one access per page.
+func (a *Array[T]) Read(ctx context.Context, first uint64, dst []T) error {
+	return a.run(ctx, tier.Read, first, uint64(len(dst)), dst)
+}
+
+// Write writes src to the elements from number first on: one access per page. A
+// page that is written whole is not fetched.
+func (a *Array[T]) Write(ctx context.Context, first uint64, src []T) error {
+	return a.run(ctx, tier.Write, first, uint64(len(src)), src)
+}
+
+// PrefetchRange brings the pages of n elements from number first on into T1.
+func (a *Array[T]) PrefetchRange(ctx context.Context, first, n uint64) error {
+	return a.run(ctx, tier.Prefetch, first, n, nil)
+}
+
+// checkRange refuses ranges that leave the array, also those whose end wraps.
+func (a *Array[T]) checkRange(first, n uint64) error {
+	if first > a.Len() || n > a.Len()-first {
+		return &RangeError{a.Name(), max(first, a.Len()), a.Len()}
+	}
+	return nil
+}
+
+func (a *Array[T]) run(ctx context.Context, op tier.Op, first, n uint64, values []T) error {
+	if err := a.checkRange(first, n); err != nil {
+		return err
+	}
+	var failed failures
+	var spans []host.Span
+	for done := uint64(0); done < n; {
+		spans = spans[:0]
+		for ; done < n && len(spans) < spansAtOnce; done += a.take(first+done, n-done) {
+			x := first + done
+			spans = append(spans, host.Span{Page: a.a.base + placement.Page(x/a.perPage), Offset: int32(x % a.perPage * a.size),
+				Length: int32(a.take(x, n-done) * a.size), At: int64(done * a.size)})
+		}
+		b := host.Batch{Op: op, Spans: spans, Buffer: host.Buffer{Bytes: bytesOf(values)}}
+		if err := a.m.host.Run(ctx, &b); !failed.add(err) {
+			return err
+		}
+	}
+	return failed.err()
+}
+
+// take is how many of left elements lie on the page of element x.
+func (a *Array[T]) take(x, left uint64) uint64 { return min(a.perPage-x%a.perPage, left) }

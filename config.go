@@ -1,0 +1,209 @@
+package tritier
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tritier/tritier/internal/servicetime"
+	"github.com/tritier/tritier/libnvm/drive"
+	"github.com/tritier/tritier/libnvm/soft"
+	"github.com/tritier/tritier/placement"
+)
+
+// Config describes a Memory. The zero value of a field takes its default.
+type Config struct {
+	// Store is where the arrays are: drives by their URIs, separated by commas,
+	// over which pages are striped. mem:SIZE, file:PATH[?size=SIZE], nvme:ADDRESS.
+	Store string `yaml:"store"`
+	// Create makes a store of drives that hold nothing; without it the store must
+	// exist. Force makes one of drives that hold something else, which is lost.
+	// mem: is always made.
+	Create bool `yaml:"create"`
+	Force  bool `yaml:"force"`
+	// PageSize of a store that is made: a power of two from 4 KiB to 2 MiB. An
+	// existing store has its own, and a different one here is an error. 64KiB.
+	PageSize Size `yaml:"page_size"`
+	// Checksums of every page, in a store that is made: what the storage changed
+	// or a crash tore is then an error, never data.
+	Checksums bool `yaml:"checksums"`
+
+	// T1 and T2 are the tiers' sizes in bytes, rounded down to pages. T2 may be 0,
+	// which leaves two tiers.
+	T1 Size `yaml:"t1"`
+	T2 Size `yaml:"t2"`
+	// Buffers is host memory beside T2 that pages pass through: more lets more
+	// pages move at once. 16 MiB, at least 4 pages.
+	Buffers Size `yaml:"buffers"`
+
+	// Policy in the grammar of package placement. gmt-reuse, and tier-order
+	// when there is no T2.
+	Policy string `yaml:"policy"`
+	// Seed of the policy's random choices.
+	Seed uint64 `yaml:"seed"`
+
+	// GPU whose memory T1 is: auto (the first one, or ordinary memory if there is
+	// none), none, a number or a UUID.
+	GPU string `yaml:"gpu"`
+	// Threads is the number of service threads per software-served drive. 1.
+	Threads int `yaml:"threads"`
+	// Model paces software-served drives to a service-time model of another array
+	// of drives. Every figure is then modelled.
+	Model string `yaml:"model"`
+	// Timeout bounds every wait for drives and GPU. 30 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Retries of a failed read or write, before it is reported. 2; -1 is none.
+	Retries int `yaml:"retries"`
+
+	// Observe, if set, is told of every page access in order, before it is made.
+	// It must not call the Memory.
+	Observe func(Access) `yaml:"-"`
+	// Faults, for tests, gives the fault plan of drive number i, when software
+	// serves it.
+	Faults func(i int) soft.Faults `yaml:"-"`
+}
+
+// Defaults of a Config.
+const (
+	DefaultPageSize = 64 << 10
+	DefaultBuffers  = 16 << 20
+	DefaultTimeout  = 30 * time.Second
+	DefaultRetries  = 2
+
+	MinPageSize = 4 << 10
+	MaxPageSize = 2 << 20
+)
+
+// ConfigError is every violation of a Config, together.
+type ConfigError struct{ Violations []error }
+
+// Error lists all violations.
+func (e *ConfigError) Error() string {
+	parts := make([]string, len(e.Violations))
+	for i, v := range e.Violations {
+		parts[i] = v.Error()
+	}
+	return "configuration: " + strings.Join(parts, "; ")
+}
+
+// Unwrap returns the violations.
+func (e *ConfigError) Unwrap() []error { return e.Violations }
+
+// withDefaults fills in what is not set.
+func (c Config) withDefaults() Config {
+	set := func(v *Size, d Size) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&c.PageSize, DefaultPageSize)
+	set(&c.Buffers, max(DefaultBuffers, 4*c.PageSize))
+	if c.Policy == "" {
+		if c.Policy = "gmt-reuse"; c.T2 < c.PageSize {
+			c.Policy = "tier-order"
+		}
+	}
+	if c.GPU == "" {
+		c.GPU = "auto"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Retries == 0 {
+		c.Retries = DefaultRetries
+	}
+	c.Threads = max(c.Threads, 1)
+	return c
+}
+
+// Check returns a *ConfigError with everything that is wrong with c, or nil.
+func (c Config) Check() error {
+	_, err := c.parse()
+	return err
+}
+
+// parsed is a Config in the terms of the parts.
+type parsed struct {
+	Config
+	drives []drive.URI
+	policy placement.Spec
+	model  *servicetime.Model
+
+	pageSizeAsked bool
+}
+
+func (c Config) parse() (*parsed, error) {
+	p := &parsed{Config: c.withDefaults(), pageSizeAsked: c.PageSize != 0}
+	var bad []error
+	note := func(field string, err error) {
+		if err != nil {
+			bad = append(bad, fmt.Errorf("%s: %w", field, err))
+		}
+	}
+	var err error
+	if strings.TrimSpace(c.Store) == "" {
+		note("store", fmt.Errorf("missing: want drives as %s", drive.Forms))
+	} else {
+		p.drives, err = drive.ParseList(c.Store)
+		note("store", err)
+	}
+	p.policy, err = placement.Parse(p.Policy)
+	note("policy", err)
+	if err == nil && p.policy.NeedsFuture() {
+		note("policy", fmt.Errorf("%s needs the whole trace in advance: it is for replay only", p.Policy))
+	}
+	note("page_size", checkPageSize(p.PageSize))
+	if p.pageSizeAsked || p.Create || p.inMemory() { // else the store says how large pages are
+		bad = append(bad, p.checkSizes()...)
+	}
+	note("gpu", checkGPU(p.GPU))
+	if c.Threads < 0 || c.Threads > 64 {
+		note("threads", fmt.Errorf("%d: want 1 to 64", c.Threads))
+	}
+	if p.Timeout < time.Millisecond || p.Timeout > time.Hour {
+		note("timeout", fmt.Errorf("%v: want 1ms to 1h", p.Timeout))
+	}
+	if p.Retries < -1 || p.Retries > 100 {
+		note("retries", fmt.Errorf("%d: want -1 (none) to 100", p.Retries))
+	}
+	if p.Model != "" {
+		p.model, err = servicetime.Load(p.Model)
+		note("model", err)
+	}
+	if len(bad) > 0 {
+		return nil, &ConfigError{bad}
+	}
+	return p, nil
+}
+
+// checkSizes compares the tiers with the page size, which an existing store decides.
+func (p *parsed) checkSizes() []error {
+	var bad []error
+	if p.T1 < p.PageSize {
+		bad = append(bad, fmt.Errorf("t1: %v is less than a page of %v", p.T1, p.PageSize))
+	}
+	if p.T2 != 0 && p.T2 < p.PageSize {
+		bad = append(bad, fmt.Errorf("t2: %v is less than a page of %v: want 0 for no host tier, or more", p.T2, p.PageSize))
+	}
+	if p.Buffers < 2*p.PageSize {
+		bad = append(bad, fmt.Errorf("buffers: %v is less than two pages of %v", p.Buffers, p.PageSize))
+	}
+	return bad
+}
+
+var gpuForm = regexp.MustCompile(`^(auto|none|\d{1,4}|GPU-[0-9a-fA-F-]{8,64})$`)
+
+func checkGPU(s string) error {
+	if !gpuForm.MatchString(s) {
+		return fmt.Errorf("%q: want auto, none, a number or a UUID (GPU-...)", s)
+	}
+	return nil
+}
+
+func checkPageSize(n Size) error {
+	if n < MinPageSize || n > MaxPageSize || n&(n-1) != 0 {
+		return fmt.Errorf("%v: want a power of two from 4KiB to 2MiB", n)
+	}
+	return nil
+}

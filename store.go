@@ -1,0 +1,148 @@
+package tritier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tritier/tritier/libnvm/drive"
+	"github.com/tritier/tritier/libnvm/soft"
+	"github.com/tritier/tritier/libnvm/volume"
+)
+
+// NoStoreError is an Open of drives that hold no store.
+type NoStoreError struct {
+	Store string
+	Err   error
+}
+
+// Error says what to do.
+func (e *NoStoreError) Error() string {
+	return fmt.Sprintf("%s holds no tritier store (%v): set Create to make one", e.Store, e.Err)
+}
+
+// Unwrap returns what was found instead.
+func (e *NoStoreError) Unwrap() error { return e.Err }
+
+// openStore opens the store of a configuration, or makes it. ctx ends the service
+// threads: it must live until the store is closed.
+func openStore(ctx context.Context, p *parsed) (*volume.Volume, error) {
+	members, err := openMembers(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	v, err := openVolume(p, members)
+	if err != nil {
+		return nil, closeMembers(members, err)
+	}
+	if err := p.fits(v); err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	return v, nil
+}
+
+func closeMembers(members []volume.Member, err error) error {
+	for _, m := range members {
+		err = errors.Join(err, m.Close())
+	}
+	return err
+}
+
+// openVolume opens the members' volume or makes one. On an error they stay open.
+func openVolume(p *parsed, members []volume.Member) (*volume.Volume, error) {
+	var format *volume.FormatError
+	if !p.inMemory() {
+		v, err := volume.Open(members)
+		if err == nil || !errors.As(err, &format) {
+			return v, err
+		}
+		if !p.Create {
+			return nil, &NoStoreError{p.Store, err}
+		}
+	}
+	return volume.Create(members, volume.Options{PageSize: int(p.PageSize), Checksums: p.Checksums, Force: p.Force})
+}
+
+// fits compares what was asked for with the store that is there, and takes over
+// its page size.
+func (p *parsed) fits(v *volume.Volume) error {
+	has := Size(v.PageSize())
+	if p.pageSizeAsked && p.PageSize != has {
+		return &ConfigError{[]error{fmt.Errorf("page_size: the store has pages of %v, not %v; leave it out, or make a new store", has, p.PageSize)}}
+	}
+	p.PageSize = has
+	if bad := p.checkSizes(); bad != nil {
+		return &ConfigError{bad}
+	}
+	return nil
+}
+
+// inMemory says that the store begins empty.
+func (p *parsed) inMemory() bool { return len(p.drives) > 0 && p.drives[0].Scheme == drive.Memory }
+
+// openMembers opens the drives.
+func openMembers(ctx context.Context, p *parsed) ([]volume.Member, error) {
+	var members []volume.Member
+	for i, u := range p.drives {
+		open := openDrive
+		if u.Scheme == drive.File {
+			open = openFile
+		}
+		m, err := open(ctx, p, i, u)
+		if err != nil {
+			return nil, closeMembers(members, fmt.Errorf("store: %w", err))
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+func (p *parsed) pacer(i int) soft.Pacer {
+	if p.model == nil {
+		return nil
+	}
+	return drive.NewPacer(p.model, p.Seed, i, len(p.drives))
+}
+
+func openFile(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member, error) {
+	o := volume.FilesOptions{Threads: p.Threads, File: soft.FileOptions{BlockSize: u.BlockSize}}
+	if p.model != nil {
+		o.Pacer = func(int) soft.Pacer { return p.pacer(i) }
+	}
+	if p.Faults != nil {
+		o.Faults = func(int) soft.Faults { return p.Faults(i) }
+	}
+	if p.Create {
+		o.File.Size = int64(u.Size)
+	}
+	list, err := volume.OpenFiles(ctx, []string{u.Path}, o)
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// openDrive opens memory or a raw drive.
+func openDrive(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member, error) {
+	o := drive.Options{Access: drive.ReadWrite, Threads: p.Threads, Model: p.model, Seed: p.Seed, Index: i, Of: len(p.drives), Faults: p.Faults}
+	if u.Scheme == drive.PCI {
+		o.Model, o.Faults = nil, nil
+	}
+	d, err := drive.Open(ctx, u.String(), o)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := d.Controller.Namespace(1)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	n := volume.NamespaceOptions{Close: d.Close, Reset: d.Controller.Reset}
+	if u.Scheme == drive.Memory {
+		n.NoLock, n.Name = true, fmt.Sprintf("%v (drive %d)", u, i)
+	}
+	m, err := volume.NewNamespace(d.Controller, ns, n)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return m, nil
+}
