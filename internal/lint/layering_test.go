@@ -27,9 +27,13 @@ var rules = []rule{
 	{"placement", []string{"placement"}, "policies are pure: no I/O, no clock, no other part of the house"},
 	{"placement/policytest", []string{"placement"}, "tests policies alone"},
 	{"tier", []string{"placement", "tier"}, "takes engines and stores through interfaces of its own"},
+	{"tier/layout", nil, "the device's structs, for whoever sets them up: stands alone"},
+	{"tier/layout/check", []string{"tier/layout", "cuda"}, "compares the structs with the device's own"},
+	{"tier/kernels", []string{"tier/layout", "cuda"}, "compiled kernels and their handles"},
+	{"tier/devicetest", nil, "tests of the device side"},
 	{"libnvm", []string{"libnvm", "internal/vfio", "internal/uring", "internal/servicetime", "internal/pci", "internal/qemu", "internal/memfd", "internal/units"}, "the driver is free of CUDA, and knows neither tiers nor simulator"},
 	{"cuda", []string{"cuda"}, "the driver API knows nothing of tiers"},
-	{"copyeng", []string{"copyeng", "cuda", "internal/pinned"}, "moves bytes between host and GPU"},
+	{"copyeng", []string{"copyeng", "cuda", "internal/pinned", "internal/smallfile"}, "moves bytes between host and GPU"},
 	{"bamio", []string{"bamio", "libnvm", "cuda", "internal/pinned"}, "GPU-initiated I/O"},
 	{"sim", []string{"sim", "tier", "placement", "internal/servicetime", "internal/units"}, "no CUDA, no backend"},
 	{"sim/trace", []string{"sim/trace"}, "readers stand alone"},
@@ -38,7 +42,8 @@ var rules = []rule{
 	{"internal", []string{"internal", "libnvm", "tier", "placement"}, "helpers know no command and no simulator"},
 	{"internal/lint", nil, "looks at source only"},
 	{"internal/units", nil, "stands alone"},
-	{"internal/servicetime", []string{"internal/units"}, "one schema for simulator and drives"},
+	{"internal/servicetime", []string{"internal/units", "internal/smallfile"}, "one schema for simulator and drives"},
+	{"internal/smallfile", nil, "stands alone"},
 	{"internal/uring", nil, "stands alone"},
 	{"internal/vfio", []string{"internal/vfio"}, "stands alone, with its fake"},
 	{"internal/pci", nil, "stands alone"},
@@ -101,6 +106,9 @@ func violation(rel, imp string) string {
 	if !ok {
 		return fmt.Sprintf("package %s has no rule in internal/lint: add one", rel)
 	}
+	if rel == "tier" && (below(imp, "tier/layout") || below(imp, "tier/kernels")) {
+		return fmt.Sprintf("%s imports %s: the page table knows no device", rel, imp)
+	}
 	if below(imp, "cmd") {
 		return fmt.Sprintf("%s imports %s: nobody imports a command", rel, imp)
 	}
@@ -151,6 +159,11 @@ func TestRules(t *testing.T) {
 		{"placement", "tier", false},
 		{"tier", "placement", true},
 		{"tier", "libnvm", false},
+		{"tier", "tier/layout", false},
+		{"tier", "tier/kernels", false},
+		{"tier/layout", "tier", false},
+		{"tier/kernels", "cuda", true},
+		{"tier/kernels", "copyeng", false},
 		{"sim", "tier", true},
 		{"sim", "cuda", false},
 		{"sim/trace", "sim", false},
@@ -170,6 +183,8 @@ func TestRules(t *testing.T) {
 		{"cuda/cudafake", "cuda", true},
 		{"cuda", "internal/gpuinfo", false},
 		{"copyeng", "internal/pinned", true},
+		{"copyeng", "internal/smallfile", true},
+		{"internal/smallfile", "internal/units", false},
 		{"internal/pinned", "cuda", false},
 		{"internal/gpuinfo", "cuda", false},
 		{"internal/ptxgen/bindings", "cuda", false},

@@ -1,0 +1,168 @@
+// Context: what a group keeps of an engine, and the arithmetic of its memory.
+#pragma once
+
+#include "entry.cuh"
+#include "group.cuh"
+
+// Paths that are taken seldom and are long: called, not repeated in the code of
+// every access.
+#if TRITIER_GPU
+#define TRITIER_SLOW __device__ __attribute__((noinline))
+#else
+#define TRITIER_SLOW inline
+#endif
+
+namespace tritier {
+namespace tier {
+
+using bamio::bits_below;
+using bamio::count_bits;
+using bamio::from_leader;
+using bamio::Lanes;
+using bamio::lowest_bit;
+using bamio::Solo;
+
+// Context is an engine with the store that its pages come from. S has
+//
+//   static S open(const Engine*, uint32_t user)
+//   uint32_t read(const G&, uint32_t page, uint32_t slot)   T3 -> slot
+//   uint32_t write(const G&, uint32_t page, uint32_t slot)  slot -> T3
+//   uint32_t flush(const G&)                                durable
+//   bool lost(uint32_t status): may the slot still be used by the drive?
+//
+// each called by a whole group, with one status for all lanes.
+template <class S>
+struct Context {
+    const Engine* e;
+    uint64_t* entries;
+    uint64_t frame_memory;
+    uint32_t page_shift;
+    uint32_t stripe;
+    S store;
+
+    TRITIER_DEVICE Hot* hot() const { return reinterpret_cast<Hot*>(e->hot); }
+    TRITIER_DEVICE Counts* counts() const { return reinterpret_cast<Counts*>(e->counts); }
+    TRITIER_DEVICE uint32_t* frame_owner() const { return reinterpret_cast<uint32_t*>(e->frame_owner); }
+    TRITIER_DEVICE uint32_t* slot_owner() const { return reinterpret_cast<uint32_t*>(e->slot_owner); }
+    TRITIER_DEVICE uint32_t* slot_order() const { return reinterpret_cast<uint32_t*>(e->slot_order); }
+    TRITIER_DEVICE void* frame(uint32_t f) const {
+        return reinterpret_cast<void*>(frame_memory + (static_cast<uint64_t>(f) << page_shift));
+    }
+    TRITIER_DEVICE void* slot(uint32_t s) const {
+        return reinterpret_cast<void*>(e->slot_memory + (static_cast<uint64_t>(s) << page_shift));
+    }
+    TRITIER_DEVICE uint64_t page_bytes() const { return 1ull << page_shift; }
+};
+
+// open_context makes a context for user number user: a warp's number, say.
+template <class S>
+TRITIER_DEVICE Context<S> open_context(const Engine* e, uint32_t user) {
+    return Context<S>{e, reinterpret_cast<uint64_t*>(e->entries), e->frame_memory, e->page_shift, user % kStripes,
+                      S::open(e, user)};
+}
+
+// count adds to a counter; one lane of a group calls it.
+TRITIER_DEVICE void count(uint64_t* counter, uint64_t n = 1) { atomic_add_relaxed_gpu(counter, n); }
+
+// note_error keeps the first error for the host.
+template <class S>
+TRITIER_DEVICE void note_error(const Context<S>& t, uint32_t page, uint32_t status) {
+    uint64_t* first = &t.hot()->first_error;
+    if (load_relaxed_gpu(first) == 0) {
+        atomic_cas_relaxed_gpu(first, 0, static_cast<uint64_t>(status) << 32 | page);
+    }
+}
+
+// now is the virtual time: exact while one group runs.
+template <class S>
+TRITIER_DEVICE uint64_t now_of(const Context<S>& t) {
+    const Stripe* s = reinterpret_cast<const Stripe*>(t.e->stripes);
+    uint64_t sum = 0;
+TRITIER_UNROLL
+    for (uint32_t i = 0; i < kStripes; i++) {
+        sum += load_relaxed_gpu(&s[i].hits) + load_relaxed_gpu(&s[i].slow);
+    }
+    return sum;
+}
+
+template <class S>
+TRITIER_DEVICE Stripe* stripe_of(const Context<S>& t) {
+    return reinterpret_cast<Stripe*>(t.e->stripes) + t.stripe;
+}
+
+// Wait bounds one wait of one thread by time.
+struct Wait {
+    uint64_t begun;
+    uint32_t looks;
+
+    TRITIER_DEVICE static Wait start() { return Wait{globaltimer(), 0}; }
+    TRITIER_DEVICE bool longer_than(uint64_t ns) const { return globaltimer() - begun > ns; }
+    // over says why the wait has to end: kTierOk (it has not), kWaitTimeout or
+    // kWaitStopped. The host's stop word is far away: it is looked at seldom.
+    TRITIER_DEVICE uint32_t over(const Engine* e) {
+        looks++;
+        if (looks % 256 == 0 && e->stop != 0 && load_relaxed_sys(reinterpret_cast<const uint32_t*>(e->stop)) != 0) {
+            return kWaitStopped;
+        }
+        return looks % 4 == 0 && longer_than(e->deadline_ns) ? kWaitTimeout : kTierOk;
+    }
+};
+
+// load16 and store16 move 16 aligned bytes. On a GPU that is one instruction and
+// one transaction; a CPU takes two words, of which none is ever torn.
+struct Piece {
+#if TRITIER_GPU
+    uint4 v;
+#else
+    uint64_t low, high;
+#endif
+};
+
+TRITIER_DEVICE Piece load16(const void* p) {
+#if TRITIER_GPU
+    return Piece{load_volatile_v4(static_cast<const uint4*>(p))};
+#else
+    const uint64_t* w = static_cast<const uint64_t*>(p);
+    return Piece{load_relaxed_gpu(w), load_relaxed_gpu(w + 1)};
+#endif
+}
+
+TRITIER_DEVICE void store16(void* p, const Piece& v) {
+#if TRITIER_GPU
+    store_volatile_v4(static_cast<uint4*>(p), v.v);
+#else
+    uint64_t* w = static_cast<uint64_t*>(p);
+    store_relaxed_gpu(w, v.low);
+    store_relaxed_gpu(w + 1, v.high);
+#endif
+}
+
+// copy_bytes moves a multiple of 16 bytes by the whole group, 16 a lane, with
+// several loads in flight. Loads and stores are volatile: pinned memory has
+// other writers, and reads without a pin may look at a frame that is being
+// filled.
+template <class G>
+TRITIER_DEVICE void copy_bytes(const G& g, void* dst, const void* src, uint64_t bytes) {
+    constexpr uint32_t each = 8;
+    const char* from = static_cast<const char*>(src);
+    char* to = static_cast<char*>(dst);
+    uint64_t n = bytes / 16, step = g.size(), i = g.rank();
+    for (; i + (each - 1) * step < n; i += each * step) {
+        Piece v[each];
+TRITIER_UNROLL
+        for (uint32_t k = 0; k < each; k++) {
+            v[k] = load16(from + 16 * (i + k * step));
+        }
+TRITIER_UNROLL
+        for (uint32_t k = 0; k < each; k++) {
+            store16(to + 16 * (i + k * step), v[k]);
+        }
+    }
+    for (; i < n; i += step) {
+        store16(to + 16 * i, load16(from + 16 * i));
+    }
+    g.sync();
+}
+
+} // namespace tier
+} // namespace tritier

@@ -1,0 +1,403 @@
+// Victims: which page leaves T1, and where it goes.
+//
+// What a group holds while it makes room for a page, and why it gets on:
+//
+//   - It has claimed its page (Filling), and had a spare slot before it did.
+//     It never waits for a second one: a victim that would need it skips T2.
+//   - It waits for a frame. Frames are pinned, by groups that use them and then
+//     let go, or in motion, with groups that wait for nothing but their I/O.
+//   - A victim that it has claimed (Demoting) is either moved or put back.
+#pragma once
+
+#include "order.cuh"
+#include "reuse.cuh"
+
+namespace tritier {
+namespace tier {
+
+// Fill is one page on its way into T1; every lane of the group has the same.
+struct Fill {
+    uint32_t page;
+    uint32_t op;
+    uint64_t word;     // the page's entry before, without pins
+    uint64_t now;      // virtual time of the access
+    uint32_t spare;    // a free slot that the group holds, or kNone
+    uint32_t slot;     // of a page from T2: where it lies; else kNone
+    uint32_t place;    // 1: the group holds a place of T2's logical size
+    uint32_t frame;    // what it gets
+    uint32_t at;       // of an error: the page that it is about
+    const void* whole; // of an overwrite: the page's new bytes
+};
+
+// Victim is a page that has been claimed, in the state Demoting.
+struct Victim {
+    uint32_t page; // kNone: a free frame instead
+    uint32_t frame;
+    uint64_t word; // its entry before, without pins and ref
+};
+
+// Scan is one search for a victim.
+struct Scan {
+    Wait wait;
+    uint32_t windows;
+    uint32_t looked;  // frames since the last turn ended
+    uint32_t pinned;  // of these
+    uint32_t moving;  // of these: free, busy, or lost to another
+    uint32_t turns;
+    uint32_t starved; // 1: counted in Hot.starved
+    uint64_t own;     // after two turns of the common hand: a hand of the group's own
+};
+
+enum : uint32_t { kMoving = 0, kPinnedFrame = 1, kSecondChance = 2, kOpen = 3 };
+
+// look says what frame f holds.
+template <class S>
+TRITIER_DEVICE uint32_t look(const Context<S>& t, uint32_t f, uint32_t* page, uint64_t* e) {
+    *page = load_relaxed_gpu(t.frame_owner() + f);
+    if ((*page & kFreeMark) != 0) {
+        return kMoving;
+    }
+    *e = load_acquire_gpu(t.entries + *page);
+    if (state_of(*e) != kResidentT1 || location_of(*e) != f) {
+        return kMoving;
+    }
+    if (pins_of(*e) != 0) {
+        return kPinnedFrame;
+    }
+    return (*e & kRef) != 0 ? kSecondChance : kOpen;
+}
+
+// scan_window has the hand pass a few frames: one, or one a lane when the first
+// two were of no use. True: *v is claimed.
+template <class G, class S>
+TRITIER_DEVICE bool scan_window(const G& g, const Context<S>& t, Scan* s, Victim* v) {
+    uint32_t frames = t.e->frames;
+    uint32_t width = s->windows++ < 2 ? 1 : g.size() < frames ? g.size() : frames;
+    uint64_t hand = 0;
+    if (s->turns >= 2) {
+        // Groups that share a hand may each see the same few frames, all pinned,
+        // for ever; a hand of its own sees every frame.
+        hand = s->own;
+        s->own += width;
+    } else if (g.leads()) {
+        hand = atomic_add_relaxed_gpu(&t.hot()->hand, width);
+    }
+    hand = from_leader(g, hand);
+    uint32_t f = static_cast<uint32_t>((hand + g.rank()) % frames), page = kNone, kind = kMoving;
+    uint64_t e = 0;
+    bool in = g.rank() < width;
+    if (in) {
+        kind = look(t, f, &page, &e);
+    }
+    uint32_t open = g.ballot(in && kind == kOpen);
+    uint32_t passed = open == 0 ? width : bits_below(g.mask(), lowest_bit(open));
+    bool before = in && g.rank() < passed;
+    if (before && kind == kSecondChance) {
+        // The bit is 0 in every other state: clearing it there changes nothing.
+        atomic_and_relaxed_gpu(t.entries + page, ~kRef);
+    }
+    s->pinned += count_bits(g.ballot(before && kind == kPinnedFrame));
+    s->moving += count_bits(g.ballot(before && kind == kMoving));
+    s->looked += passed;
+    if (open == 0) {
+        return false;
+    }
+    if (g.leads() && s->turns < 2 && passed + 1 < width) {
+        // The frames behind the victim are given back, if nobody came after.
+        atomic_cas_relaxed_gpu(&t.hot()->hand, hand + width, hand + passed + 1);
+    }
+    uint32_t chosen = lowest_bit(open), won = 0;
+    if (g.lane() == chosen) {
+        won = claim(t.entries + page, e, moved(e, kDemoting, f)) ? 1 : 0;
+    }
+    s->looked++;
+    if (g.from(won, chosen) == 0) {
+        s->moving++;
+        return false;
+    }
+    *v = Victim{g.from(page, chosen), g.from(f, chosen), g.from(e & ~(kPinMask | kRef), chosen)};
+    return true;
+}
+
+// end_turn looks, when the hand has been round, for a free frame and for a
+// reason to give up. The group gives up early when all frames were pinned: its
+// own cursors may be the reason.
+template <class G, class S>
+TRITIER_DEVICE uint32_t end_turn(const G& g, const Context<S>& t, Scan* s, Victim* v) {
+    uint32_t frame = kNone, why = kTierOk, frames = t.e->frames;
+    bool all_pinned = s->turns >= 2 && s->pinned >= frames && s->moving == 0;
+    if (g.leads()) {
+        Hot* h = t.hot();
+        frame = pop_frame(t);
+        if (frame == kNone && all_pinned) {
+            if (s->starved == 0) {
+                atomic_add_relaxed_gpu(&h->starved, 1);
+                s->starved = 1;
+            }
+            if (s->wait.longer_than(t.e->pin_deadline_ns)) {
+                atomic_max_relaxed_gpu(&h->frames_needed, frames + load_relaxed_gpu(&h->starved));
+                why = kAllPinned;
+            }
+        }
+        if (frame == kNone && why == kTierOk) {
+            s->wait.looks |= 3; // each turn is worth a look at the clock
+            why = s->wait.over(t.e);
+        }
+        if (s->starved != 0 && (frame != kNone || why != kTierOk)) {
+            atomic_add_relaxed_gpu(&h->starved, 0u - 1);
+            s->starved = 0;
+        }
+    }
+    s->looked = s->pinned = s->moving = 0;
+    *v = Victim{kNone, from_leader(g, frame), 0};
+    return from_leader(g, why);
+}
+
+// find_victim claims the page that leaves, or finds a free frame.
+template <class G, class S>
+TRITIER_DEVICE uint32_t find_victim(const G& g, const Context<S>& t, Scan* s, Victim* v) {
+    for (;;) {
+        if (scan_window(g, t, s, v)) {
+            if (g.leads() && s->starved != 0) {
+                atomic_add_relaxed_gpu(&t.hot()->starved, 0u - 1);
+                s->starved = 0;
+            }
+            return kTierOk;
+        }
+        if (s->looked < t.e->frames) {
+            continue;
+        }
+        s->turns++;
+        uint32_t why = end_turn(g, t, s, v);
+        if (why != kTierOk || v->frame != kNone) {
+            return why;
+        }
+        if (s->turns > 2) {
+            relax();
+        }
+    }
+}
+
+// put_back ends a claim of T1's victim: it stays.
+template <class G, class S>
+TRITIER_DEVICE void put_back(const G& g, const Context<S>& t, const Victim& v, uint32_t state) {
+    g.sync();
+    if (g.leads()) {
+        publish(t.entries + v.page, moved(v.word, state, v.frame), v.word);
+    }
+}
+
+// save writes a page from a slot to T3.
+template <class G, class S>
+TRITIER_DEVICE uint32_t save(const G& g, const Context<S>& t, uint32_t page, uint32_t slot) {
+    uint32_t status = t.store.write(g, page, slot);
+    if (g.leads() && status == kTierOk) {
+        count(&t.counts()->bytes_t3_write, t.page_bytes());
+    }
+    return status;
+}
+
+// bypass_t2 lets T1's victim skip T2: written back if dirty, and forgotten.
+template <class G, class S>
+TRITIER_DEVICE uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
+    uint64_t* entry = t.entries + v.page;
+    bool dirty = (v.word & kDirty) != 0;
+    uint64_t word = moved(v.word, kDemoting, v.frame);
+    if (dirty) {
+        if (g.leads()) {
+            publish(entry, word, moved(v.word, kWritingBack, v.frame));
+        }
+        word = moved(v.word, kWritingBack, v.frame);
+        copy_bytes(g, t.slot(f->spare), t.frame(v.frame), t.page_bytes());
+        uint32_t status = save(g, t, v.page, f->spare);
+        if (status != kTierOk) {
+            if (t.store.lost(status)) {
+                f->spare = kNone;
+                if (g.leads()) {
+                    lose_slot(t);
+                }
+            }
+            f->at = v.page;
+            put_back(g, t, v, kWritingBack);
+            return kWriteBack | status;
+        }
+    }
+    if (g.leads()) {
+        Counts* c = t.counts();
+        count(&c->evictions);
+        count(&c->bypasses);
+        if (dirty) {
+            count(&c->writebacks);
+        }
+        publish(entry, word, left(moved(v.word & ~kDirty, kAbsent, 0)));
+    }
+    return kTierOk;
+}
+
+// drop_oldest makes T2's oldest page, which o says, leave for T3, and hands
+// over its slot. On failure the page is T2's youngest, dirty as before.
+template <class G, class S>
+TRITIER_DEVICE uint32_t drop_oldest(const G& g, const Context<S>& t, Fill* f, const Oldest& o) {
+    uint64_t word = moved(o.word, kWritingBack, o.slot);
+    bool dirty = (o.word & kDirty) != 0;
+    if (dirty) {
+        uint32_t status = save(g, t, o.page, o.slot);
+        if (status != kTierOk) {
+            f->at = o.page;
+            uint32_t again = insert_order(g, t, o.slot);
+            if (g.leads()) {
+                publish(t.entries + o.page, word, moved(o.word, kResidentT2, o.slot));
+            }
+            return again != kTierOk ? again : kWriteBack | status;
+        }
+    }
+    if (g.leads()) {
+        count(&t.counts()->t2_evictions);
+        if (dirty) {
+            count(&t.counts()->writebacks);
+        }
+        publish(t.entries + o.page, word, moved(o.word & ~kDirty, kAbsent, 0));
+    }
+    return kTierOk;
+}
+
+enum : uint32_t { kHavePlace = 0, kHaveOldest = 1, kCrowded = 2 };
+
+// find_place looks for room in T2's logical size, for one lane. kHavePlace: it
+// was below its size, and *slot is another spare one if the group needs it.
+// kHaveOldest: *o leaves. kCrowded: neither just now.
+template <class S>
+TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t* slot, Oldest* o) {
+    uint32_t* used = &t.hot()->t2_used;
+    *slot = kNone;
+    for (uint32_t attempt = 0; attempt < 64; attempt++) {
+        uint32_t n = load_relaxed_gpu(used);
+        if (n < t.e->t2_frames) {
+            if (atomic_cas_relaxed_gpu(used, n, n + 1) != n) {
+                continue;
+            }
+            *slot = need_slot ? pop_slot(t) : kNone;
+            if (!need_slot || *slot != kNone) {
+                return kHavePlace;
+            }
+            atomic_add_relaxed_gpu(used, 0u - 1);
+            return kCrowded;
+        }
+        *o = take_oldest(t);
+        if (o->page != kNone) {
+            return kHaveOldest;
+        }
+        relax();
+    }
+    return kCrowded;
+}
+
+// reserve_place gets a place in T2 for a victim. *slot is then another free
+// slot, or kNone where the group needs none; *crowded says that there is no
+// place, and the victim has to skip T2.
+template <class G, class S>
+TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, uint32_t* slot, bool* crowded) {
+    Oldest o{kNone, kNone, 0};
+    uint32_t found = kHavePlace;
+    *slot = kNone;
+    *crowded = false;
+    if (f->place != 0) {
+        return kTierOk; // the page that comes leaves its place to the one that goes
+    }
+    bool need_slot = f->slot == kNone && f->op != kOverwriteOp;
+    if (g.leads()) {
+        found = find_place(t, need_slot, slot, &o);
+    }
+    found = from_leader(g, found);
+    *slot = from_leader(g, *slot);
+    *crowded = found == kCrowded;
+    if (found != kHaveOldest) {
+        return kTierOk;
+    }
+    o = Oldest{from_leader(g, o.page), from_leader(g, o.slot), from_leader(g, o.word)};
+    uint32_t status = drop_oldest(g, t, f, o);
+    *slot = status == kTierOk ? o.slot : kNone;
+    return status;
+}
+
+// demote moves T1's victim to T2.
+template <class G, class S>
+TRITIER_DEVICE uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
+    uint32_t slot;
+    bool crowded;
+    uint32_t status = reserve_place(g, t, f, &slot, &crowded);
+    if (status != kTierOk) {
+        put_back(g, t, v, kDemoting);
+        return status;
+    }
+    if (crowded) {
+        if (g.leads()) {
+            count(&t.counts()->crowded);
+        }
+        return bypass_t2(g, t, f, v);
+    }
+    uint32_t to = f->spare;
+    f->spare = slot;
+    f->place = 0;
+    copy_bytes(g, t.slot(to), t.frame(v.frame), t.page_bytes());
+    if (g.leads()) {
+        store_relaxed_gpu(t.slot_owner() + to, v.page);
+    }
+    status = insert_order(g, t, to);
+    if (g.leads()) {
+        Counts* c = t.counts();
+        count(&c->evictions);
+        count(&c->demotions);
+        count(&c->bytes_demoted, t.page_bytes());
+        publish(t.entries + v.page, moved(v.word, kDemoting, v.frame), left(moved(v.word, kResidentT2, to)));
+        if (status != kTierOk) {
+            note_error(t, v.page, status); // the page is safe, but T2 will not let it go by itself
+        }
+    }
+    return kTierOk;
+}
+
+// take_frame gives f a frame: a free one, or that of a victim.
+template <class G, class S>
+TRITIER_DEVICE uint32_t take_frame(const G& g, const Context<S>& t, Fill* f) {
+    uint32_t frame = kNone;
+    if (g.leads()) {
+        frame = pop_frame(t);
+    }
+    f->frame = from_leader(g, frame);
+    if (f->frame != kNone) {
+        return kTierOk;
+    }
+    Scan s{Wait::start(), 0, 0, 0, 0, 0, 0, 0};
+    bool again = false;
+    for (;;) {
+        Victim v;
+        uint32_t status = find_victim(g, t, &s, &v);
+        f->frame = v.frame;
+        if (status != kTierOk || v.page == kNone) {
+            return status;
+        }
+        uint32_t fate = kToT3;
+        if (g.leads() && (t.e->t2_frames != 0 || t.e->placer == kGmtReuse)) {
+            fate = fate_of(t, v.page, (v.word & kDirty) != 0, f->now, again);
+        }
+        fate = from_leader(g, fate);
+        if (fate == kKeep && !again) {
+            if (g.leads()) {
+                count(&t.counts()->keeps);
+            }
+            put_back(g, t, v, kDemoting);
+            again = true;
+            continue;
+        }
+        bool t2 = t.e->t2_frames != 0 && fate != kToT3;
+        status = t2 ? demote(g, t, f, v) : bypass_t2(g, t, f, v);
+        // Who reads without a pin must see the entry change before the frame.
+        fence_acq_rel_gpu();
+        g.sync();
+        return status;
+    }
+}
+
+} // namespace tier
+} // namespace tritier

@@ -1,0 +1,276 @@
+// T2's order: first in, first out, with removal anywhere.
+//
+// The log is a ring of slots, oldest first. slot_order says where in the log a
+// slot's page stands; a page that leaves T2 clears it, and its entry in the log
+// is dead. Dead entries are dropped when they come to the head; when the log is
+// full of them, one group moves the live ones together, in order, while nobody
+// else is in the log.
+//
+// Entry number n (a 64-bit ticket) is in log[n % log_size]: bit 31 says that it
+// is written, bit 30 in which lap, the rest is the slot. Whoever drops it writes
+// 0, and only then the next lap's entry may be written.
+#pragma once
+
+#include "pool.cuh"
+
+namespace tritier {
+namespace tier {
+
+constexpr uint32_t kCompacting = 1u << 31; // in Hot.log_gate
+constexpr uint32_t kLogFull = 0xffffff01u; // try_insert's answer, never a status
+
+// order_mark is what slot_order holds for entry n: never 0.
+TRITIER_DEVICE uint32_t order_mark(uint64_t n) { return static_cast<uint32_t>(n) | 1u << 31; }
+
+template <class S>
+TRITIER_DEVICE uint32_t* log_at(const Context<S>& t, uint64_t n) {
+    return reinterpret_cast<uint32_t*>(t.e->log) + (n & (t.e->log_size - 1));
+}
+
+template <class S>
+TRITIER_DEVICE uint32_t log_lap(const Context<S>& t, uint64_t n) {
+    return 1u << 31 | ((n & t.e->log_size) != 0 ? 1u << 30 : 0);
+}
+
+template <class S>
+TRITIER_DEVICE uint32_t enter_log(const Context<S>& t) {
+    uint32_t* gate = &t.hot()->log_gate;
+    Wait wait = Wait::start();
+    for (;;) {
+        if ((atomic_add_acquire_gpu(gate, 1) & kCompacting) == 0) {
+            return kTierOk;
+        }
+        atomic_add_relaxed_gpu(gate, 0u - 1);
+        while ((load_relaxed_gpu(gate) & kCompacting) != 0) {
+            uint32_t why = wait.over(t.e);
+            if (why != kTierOk) {
+                return why;
+            }
+            relax();
+        }
+    }
+}
+
+template <class S>
+TRITIER_DEVICE void leave_log(const Context<S>& t) {
+    atomic_add_release_gpu(&t.hot()->log_gate, 0u - 1);
+}
+
+// drop_entry takes entry n, which is dead or the caller's, off the head, unless
+// another has done so.
+template <class S>
+TRITIER_DEVICE void drop_entry(const Context<S>& t, uint64_t n) {
+    if (atomic_cas_acq_rel_gpu(&t.hot()->log_head, n, n + 1) == n) {
+        store_release_gpu(log_at(t, n), 0);
+    }
+}
+
+// oldest drops what is dead and returns the slot of the first live entry, whose
+// number is *n; kNone: there is none, or it is being written just now. Only
+// between enter_log and leave_log.
+template <class S>
+TRITIER_DEVICE uint32_t oldest(const Context<S>& t, uint64_t* n) {
+    Hot* h = t.hot();
+    for (;;) {
+        *n = load_acquire_gpu(&h->log_head);
+        if (*n == load_acquire_gpu(&h->log_tail)) {
+            return kNone;
+        }
+        uint32_t word = load_acquire_gpu(log_at(t, *n));
+        if ((word & 3u << 30) != log_lap(t, *n)) {
+            if (load_relaxed_gpu(&h->log_head) == *n) {
+                return kNone;
+            }
+            continue;
+        }
+        uint32_t slot = word & kMaxLocation;
+        if (load_acquire_gpu(t.slot_order() + slot) == order_mark(*n)) {
+            return slot;
+        }
+        drop_entry(t, *n);
+    }
+}
+
+// try_insert appends slot, which belongs to the caller's group.
+template <class S>
+TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot) {
+    Hot* h = t.hot();
+    uint32_t status = enter_log(t);
+    if (status != kTierOk) {
+        return status;
+    }
+    uint64_t n = load_relaxed_gpu(&h->log_tail), head;
+    for (;;) {
+        if (n - load_acquire_gpu(&h->log_head) >= t.e->log_size) {
+            oldest(t, &head);
+            if (n - load_acquire_gpu(&h->log_head) >= t.e->log_size) {
+                leave_log(t);
+                return kLogFull;
+            }
+        }
+        uint64_t seen = atomic_cas_acq_rel_gpu(&h->log_tail, n, n + 1);
+        if (seen == n) {
+            break;
+        }
+        n = seen;
+    }
+    Wait wait = Wait::start();
+    while (load_acquire_gpu(log_at(t, n)) != 0) {
+        // Whoever moved the head past the lap before is about to clear it.
+        status = wait.over(t.e);
+        if (status == kWaitTimeout) {
+            break;
+        }
+        relax();
+    }
+    // The order first: an entry without it is dead.
+    store_relaxed_gpu(t.slot_order() + slot, order_mark(n));
+    store_release_gpu(log_at(t, n), log_lap(t, n) | slot);
+    leave_log(t);
+    return status == kWaitTimeout ? kBroken : kTierOk;
+}
+
+// close_log waits until nobody else is in the log; false: another compacts it,
+// or somebody does not leave.
+template <class S>
+TRITIER_DEVICE bool close_log(const Context<S>& t) {
+    uint32_t* gate = &t.hot()->log_gate;
+    if ((atomic_or_acquire_gpu(gate, kCompacting) & kCompacting) != 0) {
+        return false;
+    }
+    Wait wait = Wait::start();
+    while (load_acquire_gpu(gate) != kCompacting) {
+        if (wait.over(t.e) == kWaitTimeout) {
+            atomic_and_release_gpu(gate, ~kCompacting);
+            return false;
+        }
+        relax();
+    }
+    return true;
+}
+
+// compact moves the live entries to the log's young end, in order.
+template <class G, class S>
+TRITIER_SLOW void compact(const G& g, const Context<S>& t) {
+    Hot* h = t.hot();
+    uint64_t head = 0, tail = 0;
+    uint32_t closed = 0;
+    if (g.leads()) {
+        closed = close_log(t) ? 1 : 0;
+        head = load_relaxed_gpu(&h->log_head);
+        tail = load_relaxed_gpu(&h->log_tail);
+    }
+    if (from_leader(g, closed) == 0) {
+        return;
+    }
+    head = from_leader(g, head);
+    tail = from_leader(g, tail);
+    uint64_t to = tail;
+    for (uint64_t end = tail; end > head;) {
+        uint64_t n = end - 1 - g.rank();
+        bool in = g.rank() < end - head;
+        uint32_t word = in ? load_relaxed_gpu(log_at(t, n)) : 0;
+        uint32_t slot = word & kMaxLocation;
+        bool live = in && load_acquire_gpu(t.slot_order() + slot) == order_mark(n);
+        uint32_t votes = g.ballot(live);
+        if (in) {
+            store_relaxed_gpu(log_at(t, n), 0);
+        }
+        g.sync(); // the places of this round are empty before they are filled again
+        uint64_t place = to - 1 - bits_below(votes, g.lane());
+        // A page may leave T2 right now: its order is 0 then and stays 0.
+        if (live && place != n) {
+            atomic_cas_acq_rel_gpu(t.slot_order() + slot, order_mark(n), order_mark(place));
+        }
+        if (live) {
+            store_relaxed_gpu(log_at(t, place), log_lap(t, place) | slot);
+        }
+        to -= count_bits(votes);
+        end = end - head < g.size() ? head : end - g.size();
+        g.sync();
+    }
+    if (g.leads()) {
+        store_relaxed_gpu(&h->log_head, to);
+        atomic_and_release_gpu(&h->log_gate, ~kCompacting);
+    }
+    g.sync();
+}
+
+// insert_order makes the page in slot T2's youngest. The group owns the page.
+template <class G, class S>
+TRITIER_DEVICE uint32_t insert_order(const G& g, const Context<S>& t, uint32_t slot) {
+    Wait wait = Wait::start();
+    for (;;) {
+        uint32_t status = kTierOk;
+        if (g.leads()) {
+            status = try_insert(t, slot);
+            if (status == kLogFull && wait.over(t.e) != kTierOk) {
+                status = kBroken; // full of live entries: more pages than T2 has places
+            }
+        }
+        status = from_leader(g, status);
+        if (status != kLogFull) {
+            return status;
+        }
+        compact(g, t);
+    }
+}
+
+// leave_order takes the page in slot out; the caller owns the page.
+template <class S>
+TRITIER_DEVICE void leave_order(const Context<S>& t, uint32_t slot) {
+    store_release_gpu(t.slot_order() + slot, 0);
+}
+
+// claim_place is claim for a page that is not in T1: pins on it mean nothing,
+// come and go, and stay as they are.
+TRITIER_DEVICE bool claim_place(uint64_t* entry, uint64_t* e, uint64_t busy_word) {
+    for (;;) {
+        uint64_t seen = atomic_cas_acq_rel_gpu(entry, *e, busy_word | (*e & kPinMask));
+        if (seen == *e) {
+            return true;
+        }
+        bool moved_on = ((seen ^ *e) & ~kPinMask) != 0;
+        *e = seen;
+        if (moved_on) {
+            return false;
+        }
+    }
+}
+
+// Oldest is T2's victim, in the state WritingBack and out of the order.
+struct Oldest {
+    uint32_t page; // kNone: there was none just now
+    uint32_t slot;
+    uint64_t word; // its entry before, without pins
+};
+
+// take_oldest takes T2's oldest page. kNone when that one is in motion: it will
+// be promoted, or its demotion is not complete.
+template <class S>
+TRITIER_DEVICE Oldest take_oldest(const Context<S>& t) {
+    Oldest o{kNone, kNone, 0};
+    if (enter_log(t) != kTierOk) {
+        return o;
+    }
+    uint64_t n = 0;
+    o.slot = oldest(t, &n);
+    if (o.slot != kNone) {
+        uint32_t page = load_relaxed_gpu(t.slot_owner() + o.slot);
+        if (page < t.e->pages) {
+            uint64_t e = load_acquire_gpu(t.entries + page);
+            if (state_of(e) == kResidentT2 && location_of(e) == o.slot &&
+                claim_place(t.entries + page, &e, moved(e, kWritingBack, o.slot))) {
+                leave_order(t, o.slot);
+                drop_entry(t, n);
+                o.page = page;
+                o.word = e & ~kPinMask;
+            }
+        }
+    }
+    leave_log(t);
+    return o;
+}
+
+} // namespace tier
+} // namespace tritier

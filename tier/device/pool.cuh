@@ -1,0 +1,102 @@
+// Free frames and free slots: stacks whose links are the owner words of what is
+// free. The head carries a tag that changes with every move, so that a head seen
+// before and after is the same stack.
+#pragma once
+
+#include "context.cuh"
+
+namespace tritier {
+namespace tier {
+
+constexpr uint32_t kChainEnd = kFreeMark - 1;
+
+// pop_free takes what was freed last, or kNone. Lock-free: it starts over only
+// when another has moved the head.
+TRITIER_DEVICE uint32_t pop_free(uint64_t* head, const uint32_t* owner) {
+    for (;;) {
+        uint64_t h = load_acquire_gpu(head);
+        uint32_t i = static_cast<uint32_t>(h);
+        if (i == kChainEnd) {
+            return kNone;
+        }
+        // If another took i meanwhile, this is no link, and the tag has changed.
+        uint32_t next = load_relaxed_gpu(owner + i) & ~kFreeMark;
+        if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next) == h) {
+            return i;
+        }
+    }
+}
+
+// push_free gives i back, after all that the caller's group did with it.
+TRITIER_DEVICE void push_free(uint64_t* head, uint32_t* owner, uint32_t i) {
+    for (;;) {
+        uint64_t h = load_relaxed_gpu(head);
+        store_relaxed_gpu(owner + i, kFreeMark | static_cast<uint32_t>(h));
+        if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | i) == h) {
+            return;
+        }
+    }
+}
+
+// pop_frame takes the frame that was freed last, else the next that was never
+// used, as placement's clock does; or kNone.
+template <class S>
+TRITIER_DEVICE uint32_t pop_frame(const Context<S>& t) {
+    Hot* h = t.hot();
+    uint32_t f = pop_free(&h->free_frames, t.frame_owner());
+    if (f != kNone) {
+        return f;
+    }
+    uint32_t used = load_relaxed_gpu(&h->used_frames);
+    while (used < t.e->frames) {
+        uint32_t seen = atomic_cas_relaxed_gpu(&h->used_frames, used, used + 1);
+        if (seen == used) {
+            return used;
+        }
+        used = seen;
+    }
+    return kNone;
+}
+
+template <class S>
+TRITIER_DEVICE void push_frame(const Context<S>& t, uint32_t f) {
+    push_free(&t.hot()->free_frames, t.frame_owner(), f);
+}
+
+template <class S>
+TRITIER_DEVICE uint32_t pop_slot(const Context<S>& t) {
+    return pop_free(&t.hot()->free_slots, t.slot_owner());
+}
+
+template <class S>
+TRITIER_DEVICE void push_slot(const Context<S>& t, uint32_t s) {
+    push_free(&t.hot()->free_slots, t.slot_owner(), s);
+}
+
+// lose_slot keeps s out of use: after a time-out the drive may still write to
+// it, or read from it what must not be another page's bytes.
+template <class S>
+TRITIER_DEVICE void lose_slot(const Context<S>& t) {
+    count(&t.counts()->lost_slots);
+}
+
+// take_spare waits for a free slot. The caller holds no slot and no busy page:
+// whoever holds one goes on without another, so that one becomes free.
+template <class S>
+TRITIER_DEVICE uint32_t take_spare(const Context<S>& t, uint32_t* slot) {
+    Wait wait = Wait::start();
+    for (;;) {
+        *slot = pop_slot(t);
+        if (*slot != kNone) {
+            return kTierOk;
+        }
+        uint32_t why = wait.over(t.e);
+        if (why != kTierOk) {
+            return why == kWaitTimeout ? kNoSlot : why;
+        }
+        relax();
+    }
+}
+
+} // namespace tier
+} // namespace tritier

@@ -1,0 +1,53 @@
+// DriveStore: pages on NVMe drives, by queues that GPU threads write. Page p is
+// on drive p % drives; slots of T2 are the payload buffers.
+#pragma once
+
+#include "bamio.cuh"
+#include "engine.cuh"
+
+namespace tritier {
+namespace tier {
+
+struct DriveStore {
+    const DriveLayout* layout;
+    uint32_t user;
+
+    TRITIER_DEVICE static DriveStore open(const Engine* e, uint32_t user) {
+        return DriveStore{reinterpret_cast<const DriveLayout*>(e->store), user};
+    }
+
+    template <class G>
+    TRITIER_DEVICE uint32_t transfer(const G& g, uint32_t page, uint32_t slot, uint32_t opcode) const {
+        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout->bamio);
+        uint32_t drive = page % layout->drives;
+        uint64_t lba = layout->base_lba + static_cast<uint64_t>(page / layout->drives) * layout->blocks;
+        return bamio::transfer(g, bamio::open_port(e, bamio::queue_of(e, drive, user)), bamio::open_medium(e, drive), opcode,
+                               bamio::Span{lba, layout->blocks, slot, 0});
+    }
+    template <class G>
+    TRITIER_DEVICE uint32_t read(const G& g, uint32_t page, uint32_t slot) const {
+        return transfer(g, page, slot, bamio::kRead);
+    }
+    template <class G>
+    TRITIER_DEVICE uint32_t write(const G& g, uint32_t page, uint32_t slot) const {
+        return transfer(g, page, slot, bamio::kWrite);
+    }
+    template <class G>
+    TRITIER_DEVICE uint32_t flush(const G& g) const {
+        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout->bamio);
+        uint32_t status = bamio::kOk;
+        for (uint32_t drive = 0; drive < layout->drives; drive++) {
+            uint32_t one = bamio::flush(g, bamio::open_port(e, bamio::queue_of(e, drive, user)));
+            status = status == bamio::kOk ? one : status;
+        }
+        return status;
+    }
+    // After these the drive may still read or write the slot, until it was reset.
+    TRITIER_DEVICE bool lost(uint32_t status) const {
+        return status == bamio::kTimeout || status == bamio::kStopped || status == bamio::kQueueFailed ||
+               status == bamio::kDeviceGone;
+    }
+};
+
+} // namespace tier
+} // namespace tritier

@@ -1,0 +1,117 @@
+// The invariants of an engine at rest.
+#pragma once
+
+#include "world.hpp"
+
+namespace rig {
+
+struct Found {
+    uint64_t in[8] = {};
+    uint64_t dirty = 0;
+};
+
+inline Found check_pages(World* w) {
+    Found found;
+    uint32_t* frame_owner = reinterpret_cast<uint32_t*>(w->e.frame_owner);
+    uint32_t* slot_owner = reinterpret_cast<uint32_t*>(w->e.slot_owner);
+    uint32_t* order = reinterpret_cast<uint32_t*>(w->e.slot_order);
+    for (uint32_t p = 0; p < w->e.pages; p++) {
+        uint64_t e = w->entry(p);
+        uint32_t s = state_of(e), at = location_of(e);
+        found.in[s]++;
+        found.dirty += (e & kDirty) != 0;
+        if (busy(s) || pins_of(e) != 0 || (e & kFlushing) != 0) {
+            w->problems.report("page %u is left in state %u with %u pins, flushing %d", p, s, pins_of(e), (e & kFlushing) != 0);
+        }
+        if (s == kAbsent && (e & kDirty) != 0) {
+            w->problems.report("page %u is dirty but absent: its bytes are lost", p);
+        }
+        if (s == kResidentT1 && (at >= w->e.frames || frame_owner[at] != p)) {
+            w->problems.report("page %u is in frame %u, which is another's", p, at);
+        }
+        if (s == kResidentT2 && (at >= w->e.slots || slot_owner[at] != p || order[at] == 0)) {
+            w->problems.report("page %u is in slot %u, which is another's or in no order", p, at);
+        }
+    }
+    return found;
+}
+
+// chain counts what is free, and sees to it that nothing is free twice.
+inline uint64_t chain(World* w, const char* name, uint64_t head, const uint32_t* owner, uint32_t n) {
+    std::vector<bool> seen(n);
+    uint64_t free = 0;
+    for (uint32_t i = static_cast<uint32_t>(head); i != kChainEnd; i = owner[i] & ~kFreeMark) {
+        if (i >= n || seen[i] || (owner[i] & kFreeMark) == 0) {
+            w->problems.report("the chain of free %s is broken at %u", name, i);
+            return free;
+        }
+        seen[i] = true;
+        free++;
+    }
+    return free;
+}
+
+// check_order: every page of T2 is in the log once.
+inline void check_order(World* w, uint64_t in_t2) {
+    Hot* h = w->hot();
+    uint32_t* order = reinterpret_cast<uint32_t*>(w->e.slot_order);
+    uint32_t* log = reinterpret_cast<uint32_t*>(w->e.log);
+    uint64_t live = 0;
+    for (uint64_t n = h->log_head; n < h->log_tail; n++) {
+        uint32_t word = log[n & (w->e.log_size - 1)], slot = word & kMaxLocation;
+        if (word == 0 || slot >= w->e.slots) {
+            w->problems.report("entry %llu of the log is %#x", (unsigned long long)n, word);
+            return;
+        }
+        live += order[slot] == order_mark(n);
+    }
+    if (live != in_t2 || h->t2_used != in_t2 || in_t2 > w->e.t2_frames || h->log_gate != 0) {
+        w->problems.report("%llu pages in T2, %llu in its order, %u places of %u taken, gate %#x", (unsigned long long)in_t2,
+                           (unsigned long long)live, h->t2_used, w->e.t2_frames, h->log_gate);
+    }
+}
+
+inline void check_counts(World* w) {
+    Counts* c = w->counts();
+    uint64_t slow = w->sum(&Stripe::slow);
+    if (slow != c->late_hits + c->t2_hits + c->t3_fetches + c->overwrites + c->errors) {
+        w->problems.report("%llu accesses were not hits at once, but late hits %llu, T2 hits %llu, fetches %llu, overwrites %llu, errors %llu",
+                           (unsigned long long)slow, (unsigned long long)c->late_hits, (unsigned long long)c->t2_hits,
+                           (unsigned long long)c->t3_fetches, (unsigned long long)c->overwrites, (unsigned long long)c->errors);
+    }
+    if (c->evictions != c->demotions + c->bypasses || c->delayed > c->late_hits || c->prefetch_reads > c->prefetches) {
+        w->problems.report("evictions %llu, demotions %llu, bypasses %llu", (unsigned long long)c->evictions,
+                           (unsigned long long)c->demotions, (unsigned long long)c->bypasses);
+    }
+    uint64_t written = c->bytes_t3_write >> w->e.page_shift, read = c->bytes_t3_read >> w->e.page_shift;
+    if (written != c->writebacks + c->flushed || written != w->store.writes || read != w->store.reads ||
+        read != c->t3_fetches + c->prefetch_reads || c->lost_slots > w->store.lost) {
+        w->problems.report("%llu pages written, %llu by the store, %llu written back, %llu flushed; %llu read, %llu by the store",
+                           (unsigned long long)written, (unsigned long long)w->store.writes.load(), (unsigned long long)c->writebacks,
+                           (unsigned long long)c->flushed, (unsigned long long)read, (unsigned long long)w->store.reads.load());
+    }
+}
+
+// check proves the whole engine's invariants; nobody may be at work.
+inline Found check(World* w) {
+    Hot* h = w->hot();
+    Found found = check_pages(w);
+    uint64_t frames = chain(w, "frames", h->free_frames, reinterpret_cast<uint32_t*>(w->e.frame_owner), w->e.frames);
+    uint64_t slots = chain(w, "slots", h->free_slots, reinterpret_cast<uint32_t*>(w->e.slot_owner), w->e.slots);
+    if (found.in[kResidentT1] + frames != h->used_frames) {
+        w->problems.report("%llu pages in T1 and %llu free frames of %u used", (unsigned long long)found.in[kResidentT1],
+                           (unsigned long long)frames, h->used_frames);
+    }
+    if (found.in[kResidentT2] + slots + w->counts()->lost_slots != w->e.slots) {
+        w->problems.report("%llu pages in T2, %llu free slots and %llu lost of %u", (unsigned long long)found.in[kResidentT2],
+                           (unsigned long long)slots, (unsigned long long)w->counts()->lost_slots, w->e.slots);
+    }
+    if (h->starved != 0 || h->params_lock != 0) {
+        w->problems.report("starved %u, lock %u", h->starved, h->params_lock);
+    }
+    check_order(w, found.in[kResidentT2]);
+    check_counts(w);
+    return found;
+}
+
+}  // namespace rig

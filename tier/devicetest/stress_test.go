@@ -1,0 +1,88 @@
+package devicetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scenarios are engines in which nothing may go wrong but what they inject,
+// with the arguments of rig.cpp. Each is one hazard taken alone; random ones
+// mix them.
+var scenarios = []struct{ name, args string }{
+	{"one frame, no T2", "frames=1 t2=0 spares=1 groups=6 rounds=120"},
+	{"one frame, one slot, one spare", "frames=1 t2=1 spares=1 placer=1 groups=6 rounds=120 interrupts=8"},
+	{"tier-order", "frames=2 t2=3 spares=2 placer=1 groups=6 rounds=150 interrupts=10"},
+	{"random", "frames=3 t2=2 spares=2 placer=2 t1=1 groups=6 rounds=150 interrupts=10"},
+	{"gmt-reuse", "frames=3 t2=3 spares=2 placer=3 groups=6 rounds=150 interrupts=10"},
+	{"the order's log is small", "pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"},
+	{"reads fail", "frames=2 t2=2 spares=1 placer=2 groups=6 rounds=120 fail_reads=3 interrupts=10"},
+	{"writes fail", "frames=2 t2=2 spares=1 placer=1 groups=6 rounds=120 fail_writes=3 interrupts=10"},
+	{"everything fails often", "frames=3 t2=3 spares=2 placer=3 groups=6 rounds=120 fail_reads=2 fail_writes=2"},
+	{"flush all the time", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=120 flush=1 fail_writes=6 interrupts=10"},
+	{"warps", "frames=3 t2=3 spares=2 placer=1 groups=3 lanes=4 rounds=60 interrupts=20"},
+	{"a full warp on one frame", "frames=1 t2=0 spares=1 pages=40 groups=1 lanes=32 rounds=12"},
+	{"a full warp on one frame and a slot", "frames=1 t2=1 spares=1 placer=1 pages=40 groups=2 lanes=16 rounds=12"},
+	{"warps, the log is small", "pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=3 lanes=4 rounds=80"},
+	{"more groups than frames hold pins", "frames=2 t2=2 spares=2 placer=1 groups=6 rounds=80 hold=4 pin_deadline=5"},
+	{"a drive that loses buffers", "frames=3 t2=3 spares=30 placer=1 groups=4 rounds=60 fail_reads=6 fail_writes=6 lose=8 deadline=2000"},
+	{"every buffer is lost", "frames=2 t2=1 spares=1 placer=1 groups=4 rounds=30 fail_reads=2 fail_writes=2 lose=1 deadline=20"},
+}
+
+// TestScenarios runs each hazard with a few seeds.
+func TestScenarios(t *testing.T) {
+	bin := program(t, plain)
+	first := rand.Uint64() >> 2
+	for _, s := range scenarios {
+		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
+			for seed := range uint64(3) {
+				args := append([]string{"mode=stress", fmt.Sprint("seed=", first+seed)}, strings.Fields(s.args)...)
+				out, err := trial(t, bin, 2*time.Minute, args)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("seed %d: %s", first+seed, lastLine(out))
+			}
+		})
+	}
+}
+
+// TestRandom runs engines at random for a while, in every build.
+func TestRandom(t *testing.T) {
+	ms := 4000
+	if testing.Short() {
+		ms = 1500
+	}
+	for _, b := range []build{plain, threads, addresses} {
+		t.Run(b.name, func(t *testing.T) {
+			seed := rand.Uint64() >> 2
+			t.Logf("seed %d", seed)
+			out, err := trial(t, program(t, b), 3*time.Minute, []string{"mode=random", fmt.Sprint("ms=", ms), fmt.Sprint("seed=", seed), "rounds=90"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(lastLine(out))
+		})
+	}
+}
+
+// TestSanitizedScenarios runs the hazards under the sanitizers, once.
+func TestSanitizedScenarios(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	for _, b := range []build{threads, addresses} {
+		bin := program(t, b)
+		seed := rand.Uint64() >> 2
+		for _, s := range scenarios {
+			t.Run(b.name+"/"+strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
+				args := append([]string{"mode=stress", fmt.Sprint("seed=", seed)}, strings.Fields(s.args)...)
+				if _, err := trial(t, bin, 2*time.Minute, args); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
