@@ -62,8 +62,10 @@ func TestContents(t *testing.T) {
 	for name, store := range stores(t) {
 		for i, policy := range policies {
 			for j, size := range [][2]tritier.Size{{2, 0}, {2, 3}, {9, 20}, {400, 10}} {
-				if strings.HasPrefix(name, "file") && (i+j)%4 != 0 || testing.Short() && i%2 == 1 {
-					continue // a file's checksums are durable before each write
+				// A file's checksums are durable before each write; several drives
+				// have a service thread each, which small machines switch between.
+				if name != "memory" && (i+j)%4 != 0 || testing.Short() && i%2 == 1 {
+					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/%v", name, policy, size), func(t *testing.T) {
 					contents(t, tritier.Config{Store: store, Create: true, PageSize: page, T1: size[0] * page, T2: size[1] * page,
@@ -89,7 +91,7 @@ func contents(t *testing.T, c tritier.Config, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rounds := 20
+	rounds := 10
 	if strings.HasPrefix(name, "file") {
 		rounds = 3
 	}
