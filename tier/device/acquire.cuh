@@ -247,7 +247,7 @@ TRITIER_DEVICE uint64_t tick_slow(const Context<S>& t, uint32_t page, uint32_t o
     if (t.e->placer != kRandom && t.e->placer != kGmtReuse) {
         return 0;
     }
-    uint64_t now = now_of(t);
+    uint64_t now = now_of(t.e);
     if (op != kPrefetchOp && (load_relaxed_gpu(t.entries + page) & kSampled) != 0) {
         observe(t, page, now);
     }
@@ -259,7 +259,7 @@ template <class S>
 TRITIER_DEVICE void tick_hit(const Context<S>& t, uint32_t page, uint64_t e) {
     count(&stripe_of(t)->hits);
     if ((e & kSampled) != 0) {
-        observe(t, page, now_of(t));
+        observe(t, page, now_of(t.e));
     }
 }
 
@@ -280,7 +280,7 @@ TRITIER_DEVICE void settle(const Context<S>& t, uint32_t page, uint32_t op, uint
 
 // acquire_slow is acquire without the look whether the page is there already.
 template <class G, class S>
-TRITIER_SLOW Access acquire_slow(const G& g, const Context<S>& t, uint32_t page, uint32_t op, const void* whole) {
+TRITIER_SLOW Access acquire_slow(G g, Context<S> t, uint32_t page, uint32_t op, const void* whole) {
     Seek k{Wait::start(), 0, kNone, kTierOk, 0, 0};
     uint32_t got = kGoOn;
     uint64_t now = 0;

@@ -181,7 +181,7 @@ TRITIER_DEVICE T array_ref<T, S>::load(const G& g, const Context<S>& t, uint64_t
     if (chief) {
         touch(t, t.entries + page, e);
         if ((e & kSampled) != 0) {
-            observe(t, static_cast<uint32_t>(page), now_of(t));
+            observe(t, static_cast<uint32_t>(page), now_of(t.e));
         }
     }
     for (uint32_t left = g.ballot(want && !got); left != 0; left = g.ballot(want && !got)) {

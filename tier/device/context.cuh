@@ -5,7 +5,8 @@
 #include "group.cuh"
 
 // Paths that are taken seldom and are long: called, not repeated in the code of
-// every access.
+// every access. What the fast paths call takes its arguments by value: an address
+// would force the caller to keep them in memory.
 #if TRITIER_GPU
 #define TRITIER_SLOW __device__ __attribute__((noinline))
 #else
@@ -74,11 +75,9 @@ TRITIER_DEVICE void note_error(const Context<S>& t, uint32_t page, uint32_t stat
 }
 
 // now is the virtual time: exact while one group runs.
-template <class S>
-TRITIER_DEVICE uint64_t now_of(const Context<S>& t) {
-    const Stripe* s = reinterpret_cast<const Stripe*>(t.e->stripes);
+TRITIER_SLOW uint64_t now_of(const Engine* e) {
+    const Stripe* s = reinterpret_cast<const Stripe*>(e->stripes);
     uint64_t sum = 0;
-TRITIER_UNROLL
     for (uint32_t i = 0; i < kStripes; i++) {
         sum += load_relaxed_gpu(&s[i].hits) + load_relaxed_gpu(&s[i].slow);
     }
@@ -142,7 +141,7 @@ TRITIER_DEVICE void store16(void* p, const Piece& v) {
 // other writers, and reads without a pin may look at a frame that is being
 // filled.
 template <class G>
-TRITIER_DEVICE void copy_bytes(const G& g, void* dst, const void* src, uint64_t bytes) {
+TRITIER_SLOW void copy_bytes(G g, void* dst, const void* src, uint64_t bytes) {
     constexpr uint32_t each = 8;
     const char* from = static_cast<const char*>(src);
     char* to = static_cast<char*>(dst);

@@ -155,7 +155,7 @@ TRITIER_DEVICE uint32_t end_turn(const G& g, const Context<S>& t, Scan* s, Victi
 
 // find_victim claims the page that leaves, or finds a free frame.
 template <class G, class S>
-TRITIER_DEVICE uint32_t find_victim(const G& g, const Context<S>& t, Scan* s, Victim* v) {
+TRITIER_SLOW uint32_t find_victim(const G& g, const Context<S>& t, Scan* s, Victim* v) {
     for (;;) {
         if (scan_window(g, t, s, v)) {
             if (g.leads() && s->starved != 0) {
@@ -199,7 +199,7 @@ TRITIER_DEVICE uint32_t save(const G& g, const Context<S>& t, uint32_t page, uin
 
 // bypass_t2 lets T1's victim skip T2: written back if dirty, and forgotten.
 template <class G, class S>
-TRITIER_DEVICE uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
+TRITIER_SLOW uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
     uint64_t* entry = t.entries + v.page;
     bool dirty = (v.word & kDirty) != 0;
     uint64_t word = moved(v.word, kDemoting, v.frame);
@@ -237,7 +237,7 @@ TRITIER_DEVICE uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, cons
 // drop_oldest makes T2's oldest page, which o says, leave for T3, and hands
 // over its slot. On failure the page is T2's youngest, dirty as before.
 template <class G, class S>
-TRITIER_DEVICE uint32_t drop_oldest(const G& g, const Context<S>& t, Fill* f, const Oldest& o) {
+TRITIER_SLOW uint32_t drop_oldest(const G& g, const Context<S>& t, Fill* f, const Oldest& o) {
     uint64_t word = moved(o.word, kWritingBack, o.slot);
     bool dirty = (o.word & kDirty) != 0;
     if (dirty) {
@@ -322,7 +322,7 @@ TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, 
 
 // demote moves T1's victim to T2.
 template <class G, class S>
-TRITIER_DEVICE uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
+TRITIER_SLOW uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
     uint32_t slot;
     bool crowded;
     uint32_t status = reserve_place(g, t, f, &slot, &crowded);

@@ -198,7 +198,7 @@ TRITIER_SLOW void compact(const G& g, const Context<S>& t) {
 
 // insert_order makes the page in slot T2's youngest. The group owns the page.
 template <class G, class S>
-TRITIER_DEVICE uint32_t insert_order(const G& g, const Context<S>& t, uint32_t slot) {
+TRITIER_SLOW uint32_t insert_order(const G& g, const Context<S>& t, uint32_t slot) {
     Wait wait = Wait::start();
     for (;;) {
         uint32_t status = kTierOk;

@@ -195,7 +195,7 @@ TRITIER_DEVICE void await_cpu(const Context<S>& t, uint64_t n, uint32_t page) {
 
 // observe sends an access to a sampled page to the CPU; one lane calls it.
 template <class S>
-TRITIER_SLOW void observe(const Context<S>& t, uint32_t page, uint64_t now) {
+TRITIER_SLOW void observe(Context<S> t, uint32_t page, uint64_t now) {
     Hot* h = t.hot();
     uint64_t n = load_relaxed_gpu(&h->sample_tail), seen = n;
     do {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bamio.cuh"
-#include "engine.cuh"
+#include "context.cuh"
 
 namespace tritier {
 namespace tier {
@@ -17,7 +17,7 @@ struct DriveStore {
     }
 
     template <class G>
-    TRITIER_DEVICE uint32_t transfer(const G& g, uint32_t page, uint32_t slot, uint32_t opcode) const {
+    TRITIER_SLOW uint32_t transfer(const G& g, uint32_t page, uint32_t slot, uint32_t opcode) const {
         const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout->bamio);
         uint32_t drive = page % layout->drives;
         uint64_t lba = layout->base_lba + static_cast<uint64_t>(page / layout->drives) * layout->blocks;

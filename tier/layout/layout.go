@@ -1,0 +1,234 @@
+// Package layout has Go's view of what the host sets up for the GPU-orchestrated
+// engine: the structs of tier/device/engine.cuh, field by field, with the same
+// sizes and offsets (package check compares them with what the device's compiler
+// says).
+//
+// Addresses are numbers as the GPU uses them. What is in GPU memory (all but
+// Sample and Mailbox) is never accessed in place by Go: it is built here, copied
+// there, and copied back for a look.
+package layout
+
+// TierVersion is kTierVersion of engine.cuh.
+const TierVersion = 1
+
+// How T1's victim is found: Engine.T1Policy.
+const (
+	T1Clock = 0
+	T1Fifo  = 1
+)
+
+// Who decides a victim's fate: Engine.Placer.
+const (
+	Bypass    = 0
+	TierOrder = 1
+	Random    = 2
+	GmtReuse  = 3
+)
+
+// What an access does to its page: the numbers of tier.Op.
+const (
+	ReadOp      = 0
+	WriteOp     = 1
+	OverwriteOp = 2
+	PrefetchOp  = 3
+)
+
+// What an operation ends with, beside a store's own status.
+const (
+	TierOk      = 0
+	WaitTimeout = 0x10000  // a wait took longer than DeadlineNS
+	WaitStopped = 0x50000  // the host asked kernels to end
+	AllPinned   = 0x100000 // every frame is pinned: Hot.FramesNeeded says how many would do
+	NoSlot      = 0x110000 // no spare slot became free within DeadlineNS
+	TooManyPins = 0x120000 // more pins on one page than its entry can count
+	OutOfRange  = 0x130000 // an index outside of the array
+	BadCall     = 0x140000 // arguments that no call may have
+	Broken      = 0x150000 // an invariant does not hold
+	WriteBack   = 0x200000 // added to a store's status: a page could not be written back and is where it was
+)
+
+// Numbers of the page table and its chains.
+const (
+	None        = 0xffffffff     // no frame, slot or page
+	FreeMark    = 1 << 31        // in an owner word: free, the rest is the next free one
+	ChainEnd    = 1<<31 - 1      // ends a chain of free ones
+	MaxPage     = 1<<30 - 1      // pages are fewer
+	MaxLocation = 1<<26 - 1      // frames and slots are fewer
+	Stripes     = 64             // of the virtual time
+	Sampled     = uint64(1) << 5 // in an entry: the placer observes the page
+)
+
+// Stripe is one share of the virtual time.
+type Stripe struct {
+	Hits uint64 // found in T1 at once
+	Slow uint64 // all others
+	_    [2]uint64
+}
+
+// Counts are what tier.Counters has, and the bytes that each edge moved.
+// T1 hits are LateHits and all of Stripe.Hits.
+type Counts struct {
+	LateHits       uint64
+	Delayed        uint64
+	T2Hits         uint64
+	T3Fetches      uint64
+	Overwrites     uint64
+	Errors         uint64
+	Evictions      uint64
+	Keeps          uint64
+	Demotions      uint64
+	Bypasses       uint64
+	T2Evictions    uint64
+	Writebacks     uint64
+	Prefetches     uint64
+	PrefetchReads  uint64
+	PrefetchErrors uint64
+	Flushed        uint64 // pages that a flush wrote: not in Writebacks
+	Crowded        uint64 // demotions that became bypasses: T2 or its spare slots were all in motion
+	LostSlots      uint64 // slots that a drive may still use after a time-out
+	DroppedSamples uint64
+	BytesT3Read    uint64
+	BytesT3Write   uint64
+	BytesPromoted  uint64
+	BytesDemoted   uint64
+	_              [9]uint64
+}
+
+// Hot is the words that many warps change.
+type Hot struct {
+	Hand          uint64
+	_             [15]uint64
+	FreeFrames    uint64 // tag << 32 | first free frame, or ChainEnd
+	UsedFrames    uint32
+	Starved       uint32
+	FramesNeeded  uint32
+	_             [27]uint32
+	FreeSlots     uint64 // as FreeFrames
+	_             [15]uint64
+	T2Used        uint32
+	_             [31]uint32
+	LogHead       uint64
+	_             [15]uint64
+	LogTail       uint64
+	_             [15]uint64
+	LogGate       uint32
+	_             [31]uint32
+	FirstError    uint64 // status << 32 | page, 0: none
+	_             [15]uint64
+	SampleTail    uint64
+	SampleTaken   uint64
+	SampleGate    uint64
+	ParamsVersion uint64
+	ParamsLock    uint32
+	_             [23]uint32
+	StarveAt      uint64
+	StarveT3      uint32
+	StarveSecond  uint32
+	_             [14]uint64
+}
+
+// ReuseParams is placement.ReuseParams, in the same layout.
+type ReuseParams struct {
+	Version     uint64
+	Slope       float64
+	Offset      float64
+	Direct      uint64
+	T1          uint64
+	T1T2        uint64
+	ShortBelow  uint64
+	MediumBelow uint64
+	Seed        uint64
+	FirstBelow  uint64
+	Window      uint32
+	StarveAbove uint32
+}
+
+// ReusePage is placement's record of a page.
+type ReusePage struct {
+	EvictedAt uint64
+	History   uint64
+}
+
+// Sample is an access to a sampled page, in pinned memory. Mark, written last,
+// is the low half of the sample's number + 1.
+type Sample struct {
+	Now  uint64
+	Page uint32
+	Mark uint32
+}
+
+// Mailbox is what the CPU tells the GPU, in pinned memory. Version is written
+// after Params[Version%2], Taken after all.
+type Mailbox struct {
+	Taken   uint64
+	Gate    uint64 // parity: whoever sends sample number Gate waits until it was taken; all ones: nobody
+	Version uint64
+	_       uint64
+	Params  [2]ReuseParams
+	_       [6]uint64
+}
+
+// Engine is what kernels get, by address.
+type Engine struct {
+	Version   uint32
+	PageShift uint32
+	T1Policy  uint32
+	Placer    uint32
+
+	Pages    uint64
+	Frames   uint32
+	T2Frames uint32 // logical size of T2
+	Slots    uint32 // T2Frames and the spare ones, at least one
+	LogSize  uint32 // a power of two, at least 2*T2Frames
+
+	Entries     uint64 // uint64[Pages]
+	Reuse       uint64 // ReusePage[Pages], gmt-reuse only
+	FrameOwner  uint64 // uint32[Frames]: None at first
+	FrameMemory uint64
+	SlotOwner   uint64 // uint32[Slots]: a chain at first
+	SlotOrder   uint64 // uint32[Slots]
+	SlotMemory  uint64 // pinned
+	Log         uint64 // uint32[LogSize]
+	Stripes     uint64 // Stripe[Stripes]
+	Counts      uint64
+	Hot         uint64
+	ReuseState  uint64 // ReuseParams[2], the first as in the mailbox; gmt-reuse only
+	StarveBits  uint64 // uint32[(Window+31)/32], gmt-reuse only
+	Samples     uint64 // pinned: Sample[SampleCount]
+	Mailbox     uint64 // pinned
+	SampleCount uint32 // a power of two
+	Parity      uint32 // 1: refreshed parameters take effect at fixed virtual times
+
+	Seed          uint64
+	RandomBelow   uint64 // random: a draw of 53 bits below it is T2
+	DeadlineNS    uint64 // of one wait
+	PinDeadlineNS uint64 // for a frame while all are pinned
+	Stop          uint64 // pinned uint32; or 0
+	Store         uint64 // DriveLayout
+	_             [5]uint64
+}
+
+// ArrayRef is an array as kernels get it, by value.
+type ArrayRef struct {
+	Version      uint32
+	ElementShift uint8
+	PageShift    uint8
+	_            uint16
+	Engine       uint64
+	Entries      uint64 // as in Engine
+	FrameMemory  uint64
+	FirstPage    uint64
+	Length       uint64 // elements
+	Name         uint64 // hash of the array's name
+	_            uint64
+}
+
+// DriveLayout is the block of the store of drives: page p is on drive
+// p % Drives; T2's slots are bamio's payload buffers.
+type DriveLayout struct {
+	BamIO   uint64 // bamio's Engine
+	BaseLBA uint64 // of page 0, on each drive
+	Drives  uint32
+	Blocks  uint32 // of a page
+	_       [5]uint64
+}
