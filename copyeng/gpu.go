@@ -227,9 +227,8 @@ func (g *GPU) fit(s *cuda.Stream) error {
 	if s == nil || s.Context() == nil {
 		return refuse(nil, "is missing: make one with cuda.Context.NewStream")
 	}
-	// All Contexts of a device share its primary context, and so their streams.
-	if dev := s.Context().Device(); dev != g.ctx.Device() {
-		return refuse(nil, "is of %s, the engine of %s: take a stream of the engine's context", dev, g.Name())
+	if !g.ctx.Same(s.Context()) {
+		return refuse(nil, "is of another context, on %s, than the engine's on %s: take a stream of the engine's context", s.Context().Device(), g.Name())
 	}
 	switch s.Handle() {
 	case nullStream, legacyStream:

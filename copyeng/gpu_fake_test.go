@@ -4,119 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tritier/tritier/copyeng"
-	"github.com/tritier/tritier/copyeng/copyfake"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
 )
-
-// fakeGPU opens the engine over a software GPU. What the fake sees go wrong
-// that a driver would not report fails the test, as do leaks.
-func fakeGPU(t *testing.T, opts copyeng.GPUOptions, fake ...cudafake.Option) (*copyeng.GPU, *cudafake.GPU) {
-	t.Helper()
-	f := cudafake.New(fake...)
-	t.Logf("fake GPU, seed %d", f.Seed())
-	copyfake.Register(f)
-	d, err := cuda.OpenBackend(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dev, err := d.Device("0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, err := dev.Retain()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := copyeng.OpenGPU(ctx, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		lost := ctx.Err() != nil
-		if err := g.Close(); err != nil && !lost {
-			t.Errorf("close engine: %v", err)
-		}
-		if err := ctx.Close(); err != nil && !lost {
-			t.Errorf("close context: %v", err)
-		}
-		if leaks := f.Leaks(); len(leaks) > 0 {
-			t.Errorf("leaks: %v", leaks)
-		}
-		if v := f.Violations(); len(v) > 0 && !lost {
-			t.Errorf("violations: %v", v)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return g, f
-}
-
-// rig is two spaces of one engine and a queue.
-type rig struct {
-	t            *testing.T
-	host, device *copyeng.Space
-	queue        copyeng.Queue
-}
-
-func newRig(t *testing.T, g *copyeng.GPU, size uint64) *rig {
-	t.Helper()
-	host, err := g.AllocateHost(size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	device, err := g.Allocate(size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := g.NewQueue()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if g.Context().Err() != nil {
-			return
-		}
-		if err := errors.Join(q.Close(), host.Close(), device.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return &rig{t, host, device, q}
-}
-
-func (r *rig) batch(dir copyeng.Direction, page int, pairs []copyeng.Pair) *copyeng.Batch {
-	return &copyeng.Batch{Dir: dir, Host: r.host, Device: r.device, PageSize: page, Pairs: pairs}
-}
-
-func wait(t *testing.T, q copyeng.Queue) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	return q.Wait(ctx)
-}
-
-func shuffled(n int, seed uint64) []copyeng.Pair {
-	rng := rand.New(rand.NewPCG(seed, 7))
-	h, d := rng.Perm(n), rng.Perm(n)
-	p := make([]copyeng.Pair, n)
-	for i := range p {
-		p[i] = copyeng.Pair{Host: uint32(h[i]), Device: uint32(d[i])}
-	}
-	return p
-}
-
-func fill(b []byte, seed uint64) {
-	rng := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1})
-	_, _ = rng.Read(b)
-}
 
 // Every path moves every page, there and back, also in batches that are split
 // and whose lists go round the ring.

@@ -26,6 +26,9 @@ func (g *GPU) AllocateHostProgress(ctx context.Context, size uint64, progress fu
 	if err := g.alive(); err != nil {
 		return nil, err
 	}
+	if ctx == nil {
+		return nil, &ArgumentError{Call: "AllocateHostProgress", Name: "context", What: "is missing"}
+	}
 	if size < poolBytes {
 		return g.allocateSmall(size)
 	}
@@ -52,15 +55,15 @@ func (g *GPU) allocateSmall(size uint64) (*Space, error) {
 	whole := (size + MinPage - 1) / MinPage * MinPage
 	m, err := g.ctx.AllocHost(whole, 0)
 	if err != nil {
-		return nil, fmt.Errorf("copy engine: %w", err)
+		return nil, fmt.Errorf("copy engine: %w", closedToo(err))
 	}
 	skip := -uint64(addressOf(m.Bytes())) % MinPage
 	if skip != 0 {
 		if err := m.Free(); err != nil {
-			return nil, fmt.Errorf("copy engine: %w", err)
+			return nil, fmt.Errorf("copy engine: %w", closedToo(err))
 		}
 		if m, err = g.ctx.AllocHost(whole+MinPage, 0); err != nil {
-			return nil, fmt.Errorf("copy engine: %w", err)
+			return nil, fmt.Errorf("copy engine: %w", closedToo(err))
 		}
 		skip = -uint64(addressOf(m.Bytes())) % MinPage
 	}

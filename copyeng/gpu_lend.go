@@ -93,7 +93,7 @@ func (l *loan) at(off uint64) (cuda.PointerInfo, error) {
 	info, err := l.ctx.PointerInfo(cuda.Ptr(l.base + off))
 	switch {
 	case err != nil:
-		return info, fmt.Errorf("copy engine: lend host memory: byte %d: %w", off, err)
+		return info, fmt.Errorf("copy engine: lend host memory: byte %d: %w", off, closedToo(err))
 	case info.Type != cuda.MemoryHost || info.Managed:
 		return info, l.refuse(off, fmt.Sprintf("%s instead of pinned host memory: allocate it with AllocateHost, or pin all of it with cuda.Context.RegisterHost", nature(info)))
 	case info.DevicePtr == 0:

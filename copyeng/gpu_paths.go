@@ -175,7 +175,7 @@ func (q *gpuQueue) launched() error {
 // each. Starting a batch takes the CPU about as long as its pages take the
 // link, so that one thread alone would hold the copies up: four goroutines each
 // start the half of a direction.
-func (q *gpuQueue) exchangeBatches(in, out *Batch) error {
+func (q *gpuQueue) exchangeBatches(in, out Batch) error {
 	if err := q.branch(2*exchangeStreams - 1); err != nil {
 		return err
 	}
@@ -186,12 +186,11 @@ func (q *gpuQueue) exchangeBatches(in, out *Batch) error {
 	lanes = append(lanes, q.stream)
 	started := make(chan error, submitters-1)
 	half := func(i int) error { // 0 and 1 to the host, 2 and 3 to the device
-		b := out
+		part := out
 		if i >= submitters/2 {
-			b = in
+			part = in
 		}
-		part := *b
-		part.Pairs = share(b.Pairs, i%2, 2)
+		part.Pairs = share(part.Pairs, i%2, 2)
 		const each = 2 * exchangeStreams / submitters
 		return q.deal(&q.calls[i], &part, lanes[i*each:(i+1)*each]...)
 	}

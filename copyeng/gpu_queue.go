@@ -160,19 +160,11 @@ func (q *gpuQueue) Exchange(in, out *Batch) (Choice, error) {
 
 // exchange starts both batches, in as many launches as the longer one needs.
 func (q *gpuQueue) exchange(p Path, in, out *Batch) error {
-	part := q.exchangeKernel
-	if p == PathTwoBatches {
-		part = q.exchangeBatches
-	}
 	turns := (max(len(in.Pairs), len(out.Pairs)) + maxStart - 1) / maxStart
 	for i := range turns {
 		a, b := *in, *out
 		a.Pairs, b.Pairs = share(in.Pairs, i, turns), share(out.Pairs, i, turns)
-		err := q.join(q.loose) // as in start
-		if err == nil {
-			err = part(&a, &b)
-		}
-		if err != nil {
+		if err := q.startExchange(p, &a, &b); err != nil {
 			return fmt.Errorf("exchange %d pages of %d bytes in, %d of %d out by %s on %s: %w",
 				len(in.Pairs), in.PageSize, len(out.Pairs), out.PageSize, p, q.engine.Name(), closedToo(err))
 		}
@@ -180,6 +172,20 @@ func (q *gpuQueue) exchange(p Path, in, out *Batch) error {
 	q.engine.counter.add(ToDevice, p, len(in.Pairs), in.PageSize)
 	q.engine.counter.add(ToHost, p, len(out.Pairs), out.PageSize)
 	return nil
+}
+
+// startExchange puts at most maxStart pages each way into the stream.
+func (q *gpuQueue) startExchange(p Path, in, out *Batch) error {
+	if err := q.join(q.loose); err != nil { // as in start
+		return err
+	}
+	switch p {
+	case PathExchange:
+		return q.exchangeKernel(in, out)
+	case PathTwoBatches:
+		return q.exchangeBatches(*in, *out)
+	}
+	return fmt.Errorf("no path %q of exchanges", p)
 }
 
 // share is the i-th of n parts of a list.
