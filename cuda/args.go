@@ -13,7 +13,7 @@ func (f *frame) pack(k *Function, args []any) error {
 	f.packed, f.offsets = f.packed[:0], f.offsets[:0]
 	for i, arg := range args {
 		if err := f.packOne(arg); err != nil {
-			e := refused(SymLaunchKernel, "", "argument %d of %s", i, k)
+			e := refused("cuda.Function.LaunchArgs", "", "argument %d of %s", i, k)
 			e.cause = err
 			return e
 		}
@@ -90,7 +90,7 @@ func address(set bool, get func() (*object, Ptr)) (Ptr, error) {
 		return 0, fmt.Errorf("a nil pointer: pass Ptr(0) for no memory")
 	}
 	o, p := get()
-	if err := o.acquire("LaunchArgs"); err != nil {
+	if err := o.acquire("cuda.Function.LaunchArgs"); err != nil {
 		return 0, err
 	}
 	o.release()

@@ -62,15 +62,16 @@ const copyPreferOverlap = 1
 // It needs CUDA 12.8: a *MissingSymbolError says that the driver is older. On
 // the legacy default stream the driver refuses it: ErrLegacyStream.
 func (s *Stream) CopyBatch(b *CopyBatch) error {
+	const call = "cuda.Stream.CopyBatch"
+	if err := s.acquire(call); err != nil {
+		return err
+	}
+	defer s.release()
 	sym := SymMemcpyBatchAsync
 	if s.ctx.driver.has[SymMemcpyBatchAsyncV2] {
 		sym = SymMemcpyBatchAsyncV2
 	}
-	if err := s.acquire(sym.String()); err != nil {
-		return err
-	}
-	defer s.release()
-	if err := s.checkBatch(sym, b); err != nil {
+	if err := s.checkBatch(call, b); err != nil {
 		return err
 	}
 	if len(b.Dst) == 0 {
@@ -86,18 +87,21 @@ func (s *Stream) CopyBatch(b *CopyBatch) error {
 }
 
 // checkBatch refuses what the driver would refuse, or would read out of bounds.
-func (s *Stream) checkBatch(sym Symbol, b *CopyBatch) error {
+func (s *Stream) checkBatch(call string, b *CopyBatch) error {
+	if b == nil {
+		return missing(call, "batch")
+	}
 	if s.legacy() {
-		e := refused(sym, "use a stream of NewStream", "%s", s)
+		e := refused(call, "use a stream of NewStream", "%s", s)
 		e.cause = ErrLegacyStream
 		return e
 	}
 	if len(b.Dst) != len(b.Src) || len(b.Dst) != len(b.Size) {
-		return refused(sym, "give the three the same length",
+		return refused(call, "give the three the same length",
 			"a batch of %d destinations, %d sources, %d sizes", len(b.Dst), len(b.Src), len(b.Size))
 	}
 	if b.Order > SourceAtAnyTime {
-		return refused(sym, "see CopyOrder", "order %d", b.Order)
+		return refused(call, "see CopyOrder", "order %d", b.Order)
 	}
 	return nil
 }

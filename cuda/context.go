@@ -63,6 +63,9 @@ func (c *Context) Same(other *Context) bool {
 // sticky error every call on the context fails, and memory that the GPU
 // writes may hold anything.
 func (c *Context) Err() error {
+	if c.unmade() {
+		return missing("cuda.Context.Err", "context")
+	}
 	if err := c.lost.Load(); err != nil {
 		return err
 	}
@@ -74,6 +77,9 @@ func (c *Context) Err() error {
 // not be used after that. It waits for work that uses the memory, as the
 // driver does; the errors of all steps are joined. Closing again does nothing.
 func (c *Context) Close() error {
+	if c.unmade() {
+		return missing("cuda.Context.Close", "context")
+	}
 	c.mu.Lock()
 	closed := c.closed
 	c.closed = true // from here on, nothing new is made
@@ -115,6 +121,9 @@ func (c *Context) forget(o owned) {
 
 // acquire keeps the context from being closed until c.mu.RUnlock, if it is open.
 func (c *Context) acquire(call string) error {
+	if c.unmade() {
+		return missing(call, "context")
+	}
 	c.mu.RLock()
 	if c.closed {
 		c.mu.RUnlock()
@@ -122,6 +131,9 @@ func (c *Context) acquire(call string) error {
 	}
 	return nil
 }
+
+// unmade says whether there is no context, or one that Retain did not make.
+func (c *Context) unmade() bool { return c == nil || c.device == nil }
 
 // fail is the error of a call that returned r; a sticky one is remembered,
 // if it is the first.
@@ -150,6 +162,9 @@ func (c *Context) lostError(s Symbol, first *Error) error {
 // current: for calls of other libraries that go by the current context. Calls
 // of this package do not need it, and may leave another context current.
 func (c *Context) Do(f func() error) error {
+	if f == nil {
+		return missing("cuda.Context.Do", "function")
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := c.enter(); err != nil {
@@ -162,7 +177,7 @@ func (c *Context) Do(f func() error) error {
 
 // enter makes the context current for Do.
 func (c *Context) enter() error {
-	if err := c.acquire("Context.Do"); err != nil {
+	if err := c.acquire("cuda.Context.Do"); err != nil {
 		return err
 	}
 	defer c.mu.RUnlock()
@@ -183,13 +198,20 @@ func (c *Context) enter() error {
 // *DeadlineError and that thread, never more than one for a Context, stays
 // until the work is done.
 func (c *Context) Synchronize(ctx context.Context) error {
+	const call = "cuda.Context.Synchronize"
+	if c.unmade() {
+		return missing(call, "context")
+	}
+	if ctx == nil {
+		return missing(call, "context.Context")
+	}
 	start := time.Now()
 	select {
 	case c.syncing <- struct{}{}:
 	case <-ctx.Done():
 		return c.syncDeadline(ctx, start)
 	}
-	if err := c.acquire(SymCtxSynchronize.String()); err != nil {
+	if err := c.acquire(call); err != nil {
 		<-c.syncing
 		return err
 	}
@@ -216,22 +238,26 @@ func (c *Context) syncDeadline(ctx context.Context, start time.Time) error {
 // EnablePeer lets kernels and copies of this context use memory of the other
 // one, on another device. It is no error if they already can.
 func (c *Context) EnablePeer(other *Context) error {
-	if err := c.acquire(SymCtxEnablePeerAccess.String()); err != nil {
+	const call = "cuda.Context.EnablePeer"
+	if err := c.acquire(call); err != nil {
 		return err
 	}
 	defer c.mu.RUnlock()
+	if other.unmade() {
+		return missing(call, "other context")
+	}
 	if other == c {
-		return refused(SymCtxEnablePeerAccess, "a context needs no permission for its own memory", "%s", c.device)
+		return refused(call, "a context needs no permission for its own memory", "%s to memory of itself", c.device)
 	}
 	// Two contexts may enable each other at once: TryRLock, since waiting
 	// for the second lock with the first one held could wait in a circle
 	// with two Close.
 	if !other.mu.TryRLock() {
-		return closedError(SymCtxEnablePeerAccess.String(), "context of "+other.device.String())
+		return closedError(call, "context of "+other.device.String())
 	}
 	defer other.mu.RUnlock()
 	if other.closed {
-		return closedError(SymCtxEnablePeerAccess.String(), "context of "+other.device.String())
+		return closedError(call, "context of "+other.device.String())
 	}
 	err := c.call(SymCtxEnablePeerAccess, other.handle, 0)
 	if errors.Is(err, PeerAccessAlreadyEnabled) {
@@ -254,6 +280,9 @@ type object struct {
 // acquire keeps the handle, and with it the context, valid until release. A
 // function that needs several takes a stream first, then an event, then a module.
 func (o *object) acquire(call string) error {
+	if o.ctx == nil {
+		return missing(call, "handle")
+	}
 	o.mu.RLock()
 	if o.closed {
 		o.mu.RUnlock()
@@ -267,7 +296,10 @@ func (o *object) release() { o.mu.RUnlock() }
 // destroy closes the object once; self is the same object, as the context
 // knows it. The object is forgotten only after the driver's call, so that
 // Context.Close waits for it before it releases the context.
-func (o *object) destroy(self owned, s Symbol) error {
+func (o *object) destroy(self owned, s Symbol, call string) error {
+	if o.ctx == nil {
+		return missing(call, "handle")
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {

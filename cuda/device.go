@@ -30,6 +30,9 @@ type Device struct {
 // list is read once: it does not change in the life of a process. Without a
 // GPU the error is ErrNoDevice.
 func (d *Driver) Devices() ([]*Device, error) {
+	if d.unmade() {
+		return nil, missing("cuda.Driver.Devices", "driver")
+	}
 	d.mu.Lock()
 	known := d.devices
 	d.mu.Unlock()
@@ -51,6 +54,9 @@ func (d *Driver) Devices() ([]*Device, error) {
 // Device finds a GPU by its ordinal ("0"), its UUID ("GPU-…", or the start
 // of one if only one GPU has it) or its PCI address ("0000:01:00.0").
 func (d *Driver) Device(name string) (*Device, error) {
+	if d.unmade() {
+		return nil, missing("cuda.Driver.Device", "driver")
+	}
 	devices, err := d.Devices()
 	if err != nil {
 		return nil, err
@@ -64,13 +70,11 @@ func (d *Driver) Device(name string) (*Device, error) {
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	e := &Error{
-		Call: "Driver.Device", Result: InvalidDevice, Name: InvalidDevice.String(), On: strconv.Quote(name),
-		Text: "no GPU of that ordinal, UUID or PCI address", Hint: "there is: " + list(devices),
-	}
+	e := refused("cuda.Driver.Device", "there is: "+list(devices), "no GPU has the ordinal, UUID or PCI address %q", name)
 	if len(found) > 1 {
-		e.Text, e.Hint = "more than one GPU has a UUID that starts so", "give more of it: "+list(found)
+		e = refused("cuda.Driver.Device", "give more of it: "+list(found), "more than one GPU has a UUID that starts with %q", name)
 	}
+	e.Result, e.Name = InvalidDevice, InvalidDevice.String()
 	return nil, e
 }
 
@@ -110,7 +114,12 @@ func list(devices []*Device) string {
 }
 
 // String names the device in errors, as "GPU 0 (NVIDIA H200)".
-func (v *Device) String() string { return fmt.Sprintf("GPU %d (%s)", v.ordinal, v.name) }
+func (v *Device) String() string {
+	if v == nil {
+		return "no GPU"
+	}
+	return fmt.Sprintf("GPU %d (%s)", v.ordinal, v.name)
+}
 
 // Ordinal is the device's place in CUDA's order, which changes with the
 // environment: identify a GPU by its UUID.
@@ -135,6 +144,9 @@ func (v *Device) ComputeCapability() (major, minor int) { return v.major, v.mino
 // Retain takes a share of the device's primary context, which it makes if
 // nobody holds it. Each Context must be closed.
 func (v *Device) Retain() (*Context, error) {
+	if v.unmade() {
+		return nil, missing("cuda.Device.Retain", "device")
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	handle, err := v.retain()
@@ -147,6 +159,9 @@ func (v *Device) Retain() (*Context, error) {
 	v.refs++
 	return newContext(v, handle, v.lost), nil
 }
+
+// unmade says whether there is no device, or one that no driver has found.
+func (v *Device) unmade() bool { return v == nil || v.driver == nil }
 
 // release gives one share back.
 func (v *Device) release() error {

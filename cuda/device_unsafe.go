@@ -51,6 +51,9 @@ func untilNUL(b []byte) string {
 // Attribute reads one of the device's attributes. An attribute that the
 // driver is too old to know is InvalidValue.
 func (v *Device) Attribute(a Attribute) (int, error) {
+	if v.unmade() {
+		return 0, missing("cuda.Device.Attribute", "device")
+	}
 	var n int32
 	err := v.driver.call(SymDeviceGetAttribute, uintptr(unsafe.Pointer(&n)), uintptr(a), uintptr(v.handle))
 	if err != nil {
@@ -62,6 +65,9 @@ func (v *Device) Attribute(a Attribute) (int, error) {
 // CanAccessPeer says whether kernels on the device can use the other one's
 // memory, once Context.EnablePeer allows it.
 func (v *Device) CanAccessPeer(other *Device) (bool, error) {
+	if v.unmade() || other.unmade() {
+		return false, missing("cuda.Device.CanAccessPeer", "device")
+	}
 	var can int32
 	err := v.driver.call(SymDeviceCanAccessPeer, uintptr(unsafe.Pointer(&can)), uintptr(v.handle), uintptr(other.handle))
 	if err != nil {
@@ -72,6 +78,9 @@ func (v *Device) CanAccessPeer(other *Device) (bool, error) {
 
 // Active says whether some part of the process holds the primary context.
 func (v *Device) Active() (bool, error) {
+	if v.unmade() {
+		return false, missing("cuda.Device.Active", "device")
+	}
 	var flags uint32
 	var active int32
 	err := v.driver.call(SymPrimaryCtxGetState, uintptr(v.handle),

@@ -67,6 +67,9 @@ func Open() (*Driver, error) {
 // OpenBackend is Open over another implementation of the driver's calls: a
 // software GPU, in tests.
 func OpenBackend(b Backend) (*Driver, error) {
+	if b == nil {
+		return nil, missing("cuda.OpenBackend", "backend")
+	}
 	d := &Driver{backend: b, texts: make(map[Result]resultText)}
 	for _, s := range Symbols() {
 		d.has[s] = b.Has(s)
@@ -90,6 +93,9 @@ func (d *Driver) Version() Version { return d.version }
 // Has says whether the driver exports the function. A call that needs one
 // that is missing returns a *MissingSymbolError.
 func (d *Driver) Has(s Symbol) bool { return s >= 0 && s < numSymbols && d.has[s] }
+
+// unmade says whether there is no driver, or one that was not opened.
+func (d *Driver) unmade() bool { return d == nil || d.backend == nil }
 
 // check turns a result into an error; Success is nil.
 func (d *Driver) check(s Symbol, r Result) error {
@@ -134,7 +140,7 @@ var hints = map[Result]string{
 	InvalidPTX:            "print the error with %+v for the compiler's log",
 	NVLinkUncorrectable:   "check nvidia-smi nvlink -e and the kernel log for Xid messages, and restart the program",
 	UnsupportedPTXVersion: "the PTX is newer than the driver: update the driver, or build for an older PTX version",
-	LaunchOutOfResources:  "use a smaller block, or less shared memory or fewer registers",
+	LaunchOutOfResources:  "the block's registers (those of a thread x its threads) or its shared memory are more than there are, or the parameters longer than the kernel's: use a smaller block",
 	IllegalAddress:        "a kernel or copy used an address outside its memory: compute-sanitizer finds it; restart the program",
 	SystemNotReady:        "on an NVSwitch machine, start nvidia-fabricmanager",
 	SystemDriverMismatch:  "the kernel module and the library differ: reload the module or restart the machine",

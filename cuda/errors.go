@@ -32,9 +32,11 @@ var (
 // leaves the package.
 var errNotReady error = NotReady
 
-// Error is a failed call of the driver.
+// Error is a failed call of the driver, or one that this package did not make
+// since the driver would fault or guess.
 type Error struct {
-	// Call is the driver's function, such as "cuLaunchKernel".
+	// Call is the driver's function, such as "cuLaunchKernel"; for a call that
+	// was not made, this package's, such as "cuda.Function.Launch".
 	Call string
 	// Result is what it returned. For a call on a context that was lost
 	// before, it is the result that lost it.
@@ -49,16 +51,22 @@ type Error struct {
 	Log string
 
 	cause error // the context's first sticky error, or why the call was refused
+	own   bool  // of this package: the driver was not called
 }
 
 // Error is one line; of a log it has the first line only.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Call)
-	if e.On != "" {
+	switch {
+	case e.own:
+		b.WriteString(": " + e.On)
+	case e.On != "":
 		b.WriteString(" (" + e.On + ")")
 	}
-	fmt.Fprintf(&b, ": %s (%d)", e.Name, uint32(e.Result))
+	if !e.own {
+		fmt.Fprintf(&b, ": %s (%d)", e.Name, uint32(e.Result))
+	}
 	if e.Text != "" {
 		b.WriteString(": " + e.Text)
 	}
@@ -119,12 +127,18 @@ func about(err error, format string, args ...any) error {
 }
 
 // refused is the error of a call that this package does not pass on, since
-// the driver would fault or guess.
-func refused(s Symbol, hint, format string, args ...any) *Error {
+// the driver would fault or guess. call is this package's function.
+func refused(call, hint, format string, args ...any) *Error {
 	return &Error{
-		Call: s.String(), Result: InvalidValue, Name: InvalidValue.String(),
-		Text: "invalid argument", On: fmt.Sprintf(format, args...), Hint: hint,
+		Call: call, Result: InvalidValue, Name: InvalidValue.String(),
+		On: fmt.Sprintf(format, args...), Hint: hint, own: true,
 	}
+}
+
+// missing is the error of a call on something that is nil, or that nobody made:
+// a program that has ignored an error has one.
+func missing(call, what string) error {
+	return refused(call, "check the error of the call that should have made it", "the %s is nil, or was never made", what)
 }
 
 // closedError is the error of a call on something closed.

@@ -16,7 +16,7 @@ type Event struct {
 
 // NewEvent makes an event. Without timing it costs the GPU less.
 func (c *Context) NewEvent(timing bool) (*Event, error) {
-	if err := c.acquire(SymEventCreate.String()); err != nil {
+	if err := c.acquire("cuda.Context.NewEvent"); err != nil {
 		return nil, err
 	}
 	defer c.mu.RUnlock()
@@ -32,21 +32,40 @@ func (c *Context) NewEvent(timing bool) (*Event, error) {
 	return e, nil
 }
 
+// acquire is that of object, for an event that may be nil.
+func (e *Event) acquire(call string) error {
+	if e == nil || e.ctx.unmade() {
+		return missing(call, "event")
+	}
+	return e.object.acquire(call)
+}
+
 // String names the event in errors.
-func (e *Event) String() string { return fmt.Sprintf("event %#x of %s", e.handle, e.ctx.device) }
+func (e *Event) String() string {
+	if e == nil || e.ctx.unmade() {
+		return "no event"
+	}
+	return fmt.Sprintf("event %#x of %s", e.handle, e.ctx.device)
+}
 
 // Handle is the driver's CUevent, for other libraries.
 func (e *Event) Handle() uintptr { return e.handle }
 
 // Close destroys the event. Closing again does nothing.
-func (e *Event) Close() error { return e.destroy(e, SymEventDestroy) }
+func (e *Event) Close() error {
+	const call = "cuda.Event.Close"
+	if e == nil {
+		return missing(call, "event")
+	}
+	return e.destroy(e, SymEventDestroy, call)
+}
 
 func (e *Event) rank() int { return rankEvent }
 
 // Record puts the event into the stream: it is done once all work that was
 // there before is. Recording again moves it.
 func (e *Event) Record(s *Stream) error {
-	call := SymEventRecord.String()
+	const call = "cuda.Event.Record"
 	if err := s.acquire(call); err != nil {
 		return err
 	}
@@ -69,11 +88,11 @@ func (e *Event) Record(s *Stream) error {
 func (e *Event) Query() (done bool, err error) {
 	f := newFrame()
 	defer f.free()
-	return e.poll(f)
+	return e.poll("cuda.Event.Query", f)
 }
 
-func (e *Event) poll(f *frame) (bool, error) {
-	if err := e.acquire(SymEventQuery.String()); err != nil {
+func (e *Event) poll(call string, f *frame) (bool, error) {
+	if err := e.acquire(call); err != nil {
 		return false, err
 	}
 	defer e.release()
@@ -89,19 +108,22 @@ func (e *Event) poll(f *frame) (bool, error) {
 }
 
 // Wait waits for the work before the last Record, as Stream.Wait does.
-func (e *Event) Wait(ctx context.Context) error { return wait(ctx, e) }
+func (e *Event) Wait(ctx context.Context) error { return wait(ctx, "cuda.Event.Wait", e) }
 
 // ElapsedSince is the time that the GPU took from start to e, to about half
 // a microsecond. Both must have timing, and be done: otherwise the error is
 // InvalidHandle, or NotReady.
 func (e *Event) ElapsedSince(start *Event) (time.Duration, error) {
+	const call = "cuda.Event.ElapsedSince"
+	if e == nil || start == nil {
+		return 0, missing(call, "event")
+	}
 	// Always the smaller handle first: with two events closing at the same
 	// time, two callers that lock in different orders would wait for ever.
 	first, second := start, e
 	if second.handle < first.handle {
 		first, second = second, first
 	}
-	call := SymEventElapsedTime.String()
 	if err := first.acquire(call); err != nil {
 		return 0, err
 	}

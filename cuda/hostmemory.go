@@ -44,7 +44,7 @@ var hostFlagBits = []struct {
 }
 
 // bits translates flags for one of the two calls.
-func (f HostFlags) bits(s Symbol) (uintptr, error) {
+func (f HostFlags) bits(call string, s Symbol) (uintptr, error) {
 	var all uintptr
 	rest := f
 	for _, b := range hostFlagBits {
@@ -58,7 +58,7 @@ func (f HostFlags) bits(s Symbol) (uintptr, error) {
 		}
 	}
 	if rest != 0 {
-		return 0, refused(s, "see HostFlags for which call takes which", "flags %#x", uint32(rest))
+		return 0, refused(call, "see HostFlags for which call takes which", "flags %#x", uint32(rest))
 	}
 	return all, nil
 }
@@ -81,17 +81,18 @@ type HostMemory struct {
 // undefined. It takes about 0.7 s/GiB: for large amounts, register memory that
 // several threads have touched first.
 func (c *Context) AllocHost(n uint64, flags HostFlags) (*HostMemory, error) {
-	if err := c.acquire(SymMemHostAlloc.String()); err != nil {
+	const call = "cuda.Context.AllocHost"
+	if err := c.acquire(call); err != nil {
 		return nil, err
 	}
 	defer c.mu.RUnlock()
 	flags = flags.orDefault()
-	bits, err := flags.bits(SymMemHostAlloc)
+	bits, err := flags.bits(call, SymMemHostAlloc)
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 || n > maxSlice {
-		return nil, refused(SymMemHostAlloc, "allocate at least one byte, and what an address can reach", "%d bytes", n)
+		return nil, refused(call, "allocate at least one byte, and what an address can reach", "%d bytes", n)
 	}
 	m := &HostMemory{object: object{ctx: c, kind: "host memory"}}
 	if err := m.alloc(n, bits); err != nil {
@@ -131,7 +132,13 @@ func (m *HostMemory) DevicePtr() Ptr { return m.device }
 
 // Free gives the memory back, and waits for work that uses it. Freeing again
 // does nothing.
-func (m *HostMemory) Free() error { return m.destroy(m, SymMemFreeHost) }
+func (m *HostMemory) Free() error {
+	const call = "cuda.HostMemory.Free"
+	if m == nil {
+		return missing(call, "host memory")
+	}
+	return m.destroy(m, SymMemFreeHost, call)
+}
 
 // Close is Free.
 func (m *HostMemory) Close() error { return m.Free() }
@@ -150,17 +157,18 @@ type Registration struct {
 // from being collected. Whole pages are pinned, also where b begins or ends
 // within one, so two registrations must not share a page.
 func (c *Context) RegisterHost(b []byte, flags HostFlags) (*Registration, error) {
-	if err := c.acquire(SymMemHostRegister.String()); err != nil {
+	const call = "cuda.Context.RegisterHost"
+	if err := c.acquire(call); err != nil {
 		return nil, err
 	}
 	defer c.mu.RUnlock()
 	flags = flags.orDefault()
-	bits, err := flags.bits(SymMemHostRegister)
+	bits, err := flags.bits(call, SymMemHostRegister)
 	if err != nil {
 		return nil, err
 	}
 	if len(b) == 0 {
-		return nil, refused(SymMemHostRegister, "register at least one byte", "0 bytes")
+		return nil, refused(call, "register at least one byte", "0 bytes")
 	}
 	r := &Registration{object: object{ctx: c, kind: "registration of host memory"}, bytes: b}
 	if err := r.register(bits); err != nil {
@@ -184,7 +192,13 @@ func (r *Registration) DevicePtr() Ptr { return r.device }
 
 // Unregister ends the pinning. Work that uses the memory must be done.
 // Unregistering again does nothing.
-func (r *Registration) Unregister() error { return r.destroy(r, SymMemHostUnregister) }
+func (r *Registration) Unregister() error {
+	const call = "cuda.Registration.Unregister"
+	if r == nil {
+		return missing(call, "registration")
+	}
+	return r.destroy(r, SymMemHostUnregister, call)
+}
 
 // Close is Unregister.
 func (r *Registration) Close() error { return r.Unregister() }

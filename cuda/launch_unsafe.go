@@ -1,12 +1,39 @@
 package cuda
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
-// Dim is the size of a grid or a block. 0 counts as 1.
+// Dim is the size of a grid or a block. The zero Dim is one block or thread,
+// and Y and Z count as 1 where they are 0. X may not be 0 where another is not:
+// a launch of D1(0) is refused, since a size that was computed as nothing is
+// no single block.
 type Dim struct{ X, Y, Z uint32 }
 
 // D1 is a size in one dimension.
-func D1(n uint32) Dim { return Dim{X: n} }
+func D1(n uint32) Dim { return Dim{n, 1, 1} }
+
+// String writes the size as it counts: "4 x 1 x 1".
+func (d Dim) String() string {
+	d, _ = d.full()
+	return fmt.Sprintf("%d x %d x %d", d.X, d.Y, d.Z)
+}
+
+// full is the size with 1 where a 0 counts as that; ok unless it is nothing.
+func (d Dim) full() (all Dim, ok bool) {
+	if d == (Dim{}) {
+		d.X = 1
+	}
+	d.Y, d.Z = max(d.Y, 1), max(d.Z, 1)
+	return d, d.X > 0
+}
+
+// count is the product of the three, or a number that is too large as well.
+func (d Dim) count() uint64 {
+	const limit = 1 << 21 // its cube is within 64 bits
+	return min(uint64(d.X), limit) * min(uint64(d.Y), limit) * min(uint64(d.Z), limit)
+}
 
 // LaunchConfig is the shape of a launch.
 type LaunchConfig struct {
@@ -32,8 +59,13 @@ const (
 //
 // A cooperative launch needs LaunchArgs, which knows where parameters start.
 func (k *Function) Launch(s *Stream, cfg LaunchConfig, params []byte) error {
+	return k.launchBlock("cuda.Function.Launch", s, cfg, params)
+}
+
+// launchBlock launches with a parameter block, in a frame of its own.
+func (k *Function) launchBlock(call string, s *Stream, cfg LaunchConfig, params []byte) error {
 	if cfg.Cooperative && len(params) > 0 {
-		return refused(SymLaunchCooperativeKernel, "use LaunchArgs for a cooperative launch", "%s", k)
+		return refused(call, "use LaunchArgs", "a cooperative launch of %s with a parameter block", k)
 	}
 	f := newFrame()
 	defer f.free()
@@ -45,7 +77,7 @@ func (k *Function) Launch(s *Stream, cfg LaunchConfig, params []byte) error {
 			launchBufferSize, uintptr(unsafe.Pointer(&f.size)), launchEnd}
 		extra = uintptr(unsafe.Pointer(&f.extra))
 	}
-	return k.launch(f, s, cfg, 0, extra)
+	return k.launch(call, f, s, cfg, 0, extra)
 }
 
 // LaunchArgs is Launch with the parameters given as values, each of the size
@@ -57,13 +89,14 @@ func (k *Function) Launch(s *Stream, cfg LaunchConfig, params []byte) error {
 // The driver cannot check the types: arguments that differ from the
 // kernel's parameters in size or number make it read wrong ones.
 func (k *Function) LaunchArgs(s *Stream, cfg LaunchConfig, args ...any) error {
+	const call = "cuda.Function.LaunchArgs"
 	f := newFrame()
 	defer f.free()
 	if err := f.pack(k, args); err != nil {
 		return err
 	}
 	if !cfg.Cooperative {
-		return k.Launch(s, cfg, f.packed)
+		return k.launchBlock(call, s, cfg, f.packed)
 	}
 	f.pointers = f.pointers[:0]
 	base := unsafe.Pointer(unsafe.SliceData(f.packed))
@@ -74,36 +107,72 @@ func (k *Function) LaunchArgs(s *Stream, cfg LaunchConfig, args ...any) error {
 	if len(f.pointers) > 0 {
 		params = uintptr(unsafe.Pointer(unsafe.SliceData(f.pointers)))
 	}
-	return k.launch(f, s, cfg, params, 0)
+	return k.launch(call, f, s, cfg, params, 0)
 }
 
 // launch calls cuLaunchKernel (function, grid, block, shared bytes, stream,
 // parameters, extra) or cuLaunchCooperativeKernel, which has no extra.
-func (k *Function) launch(f *frame, s *Stream, cfg LaunchConfig, params, extra uintptr) error {
+func (k *Function) launch(call string, f *frame, s *Stream, cfg LaunchConfig, params, extra uintptr) error {
 	sym, n := SymLaunchKernel, 11
 	if cfg.Cooperative {
 		sym, n = SymLaunchCooperativeKernel, 10
 	}
-	if err := s.acquire(sym.String()); err != nil {
+	if err := s.acquire(call); err != nil {
 		return err
 	}
 	defer s.release()
-	if err := k.module.acquire(sym.String()); err != nil {
+	if err := k.acquire(call); err != nil {
 		return err
 	}
 	defer k.module.release()
-	if s.ctx != k.module.ctx && s.ctx.handle != k.module.ctx.handle {
-		return refused(sym, "use a stream of the module's context", "%s of %s in %s", k, k.module.ctx.device, s)
+	g, okGrid := cfg.Grid.full()
+	b, okBlock := cfg.Block.full()
+	switch {
+	case s.ctx != k.module.ctx && s.ctx.handle != k.module.ctx.handle:
+		return refused(call, "use a stream of the module's context", "%s of %s in %s", k, k.module.ctx.device, s)
+	case !okGrid || !okBlock:
+		return refused(call, "where there is nothing to do, launch nothing", "%s, grid %s, block %s: X is 0", k, g, b)
 	}
-	g, b := cfg.Grid, cfg.Block
 	f.args = [12]uintptr{
-		k.handle,
-		uintptr(max(g.X, 1)), uintptr(max(g.Y, 1)), uintptr(max(g.Z, 1)),
-		uintptr(max(b.X, 1)), uintptr(max(b.Y, 1)), uintptr(max(b.Z, 1)),
+		k.handle, uintptr(g.X), uintptr(g.Y), uintptr(g.Z), uintptr(b.X), uintptr(b.Y), uintptr(b.Z),
 		uintptr(cfg.SharedBytes), s.handle, params, extra,
 	}
 	if err := s.ctx.run(sym, f, n); err != nil {
-		return about(err, "%s, grid %v, block %v, in %s", k, g, b, s)
+		return about(k.explain(err, b, cfg.SharedBytes), "%s, grid %s, block %s, in %s", k, g, b, s)
 	}
 	return nil
+}
+
+// explain says which limit of the kernel a launch was beyond, where the driver
+// only says that it was. The caller holds the module.
+func (k *Function) explain(err error, block Dim, shared uint32) error {
+	e, ok := err.(*Error)
+	if !ok || e.Result != LaunchOutOfResources && e.Result != InvalidValue {
+		return err
+	}
+	threads := block.count()
+	most, err1 := k.attribute(FunctionMaxThreadsPerBlock)
+	dynamic, err2 := k.attribute(FunctionMaxDynamicShared)
+	registers, err3 := k.attribute(FunctionRegisters)
+	room, err4 := k.module.ctx.device.Attribute(MaxRegistersPerBlock)
+	switch {
+	case err3 == nil && err4 == nil && threads > 0 && uint64(registers) > uint64(room)/threads:
+		e.Hint = fmt.Sprintf("the kernel takes %d registers in each of %d threads, and a block has %d: use a block of at most %d threads, or compile for fewer registers (__launch_bounds__)",
+			registers, threads, room, fitting(registers, room, most))
+	case err1 == nil && most > 0 && threads > uint64(most):
+		e.Hint = fmt.Sprintf("a block of this kernel has at most %d threads, not %d", most, threads)
+	case err2 == nil && uint64(shared) > uint64(dynamic):
+		e.Hint = fmt.Sprintf("%d bytes of dynamic shared memory are above the kernel's %d: raise them with SetMaxDynamicShared, or ask for less", shared, dynamic)
+	}
+	return err
+}
+
+// fitting is how many threads a block can have for their registers, which are
+// given out to whole warps by eight for each thread.
+func fitting(registers, room, most int) int {
+	n := room / max((registers+7)&^7, 1) &^ 31
+	if most > 0 {
+		n = min(n, most)
+	}
+	return n
 }

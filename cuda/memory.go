@@ -33,12 +33,13 @@ type DeviceMemory struct {
 // Alloc allocates n bytes of device memory, aligned to at least 256 bytes.
 // Their contents are undefined. ErrOutOfMemory if there is no room.
 func (c *Context) Alloc(n uint64) (*DeviceMemory, error) {
-	if err := c.acquire(SymMemAlloc.String()); err != nil {
+	const call = "cuda.Context.Alloc"
+	if err := c.acquire(call); err != nil {
 		return nil, err
 	}
 	defer c.mu.RUnlock()
 	if n == 0 {
-		return nil, refused(SymMemAlloc, "allocate at least one byte", "0 bytes")
+		return nil, refused(call, "allocate at least one byte", "0 bytes")
 	}
 	p, err := c.alloc(n)
 	if err != nil {
@@ -56,10 +57,26 @@ func (m *DeviceMemory) Ptr() Ptr { return Ptr(m.handle) }
 func (m *DeviceMemory) Size() uint64 { return m.size }
 
 // Context is the context that the memory was allocated in.
-func (m *DeviceMemory) Context() *Context { return m.ctx }
+func (m *DeviceMemory) Context() *Context {
+	if m == nil {
+		return nil
+	}
+	return m.ctx
+}
+
+// acquire is that of object, for memory that may be nil.
+func (m *DeviceMemory) acquire(call string) error {
+	if m == nil {
+		return missing(call, "device memory")
+	}
+	return m.object.acquire(call)
+}
 
 // Freed says whether the memory was given back, by Free or with its context.
 func (m *DeviceMemory) Freed() bool {
+	if m == nil {
+		return true
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.closed
@@ -68,7 +85,13 @@ func (m *DeviceMemory) Freed() bool {
 // Free gives the memory back, and waits for work on the device to do so, as
 // the driver does. Freeing again does nothing. On a lost context the error is
 // ErrSticky, and the memory counts as freed.
-func (m *DeviceMemory) Free() error { return m.destroy(m, SymMemFree) }
+func (m *DeviceMemory) Free() error {
+	const call = "cuda.DeviceMemory.Free"
+	if m == nil {
+		return missing(call, "device memory")
+	}
+	return m.destroy(m, SymMemFree, call)
+}
 
 // Close is Free.
 func (m *DeviceMemory) Close() error { return m.Free() }
@@ -80,12 +103,13 @@ func (m *DeviceMemory) rank() int { return rankMemory }
 // must not be freed before. Address and size must be multiples of the host's page.
 // ErrNotSupported where the device (DMABufSupported) or the driver cannot.
 func (m *DeviceMemory) DMABuf() (fd int, err error) {
-	if err := m.acquire(SymMemGetHandleForAddressRange.String()); err != nil {
+	const call = "cuda.DeviceMemory.DMABuf"
+	if err := m.acquire(call); err != nil {
 		return -1, err
 	}
 	defer m.release()
 	if page := uint64(os.Getpagesize()); uint64(m.handle)%page != 0 || m.size%page != 0 {
-		return -1, refused(SymMemGetHandleForAddressRange, fmt.Sprintf("allocate a multiple of %d bytes", page),
+		return -1, refused(call, fmt.Sprintf("allocate a multiple of %d bytes", page),
 			"%d bytes at %s", m.size, m.Ptr())
 	}
 	fd, err = m.export()

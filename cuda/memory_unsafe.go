@@ -13,7 +13,7 @@ func (c *Context) alloc(n uint64) (p uintptr, err error) {
 // MemInfo is the device memory that is free, and all of it, in bytes. Other
 // programs on the device change it at any time.
 func (c *Context) MemInfo() (free, total uint64, err error) {
-	if err := c.acquire(SymMemGetInfo.String()); err != nil {
+	if err := c.acquire("cuda.Context.MemInfo"); err != nil {
 		return 0, 0, err
 	}
 	defer c.mu.RUnlock()

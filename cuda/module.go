@@ -13,12 +13,13 @@ type Module struct {
 // LoadModule loads PTX, which the driver compiles for the device, or a cubin
 // or fat binary. If it does not compile, the error's Log is the compiler's log.
 func (c *Context) LoadModule(image []byte) (*Module, error) {
-	if err := c.acquire(SymModuleLoadDataEx.String()); err != nil {
+	const call = "cuda.Context.LoadModule"
+	if err := c.acquire(call); err != nil {
 		return nil, err
 	}
 	defer c.mu.RUnlock()
 	if len(image) == 0 {
-		return nil, refused(SymModuleLoadDataEx, "give PTX or a cubin", "an empty image")
+		return nil, refused(call, "give PTX or a cubin", "an empty image")
 	}
 	m := &Module{object: object{ctx: c, kind: "module"}}
 	if err := m.load(image); err != nil {
@@ -30,21 +31,36 @@ func (c *Context) LoadModule(image []byte) (*Module, error) {
 
 // Close unloads the module. Kernels of it that run must be done; its
 // Functions are not valid after it. Closing again does nothing.
-func (m *Module) Close() error { return m.destroy(m, SymModuleUnload) }
+func (m *Module) Close() error {
+	const call = "cuda.Module.Close"
+	if m == nil {
+		return missing(call, "module")
+	}
+	return m.destroy(m, SymModuleUnload, call)
+}
 
 // Unload is Close.
 func (m *Module) Unload() error { return m.Close() }
 
 func (m *Module) rank() int { return rankModule }
 
+// acquire is that of object, for a module that may be nil.
+func (m *Module) acquire(call string) error {
+	if m == nil {
+		return missing(call, "module")
+	}
+	return m.object.acquire(call)
+}
+
 // Function finds a kernel by its name in the image. ErrNotFound if it has none of
 // that name: C++ changes names, unless they are extern "C".
 func (m *Module) Function(name string) (*Function, error) {
-	if err := m.acquire(SymModuleGetFunction.String()); err != nil {
+	const call = "cuda.Module.Function"
+	if err := m.acquire(call); err != nil {
 		return nil, err
 	}
 	defer m.release()
-	c, err := cName(SymModuleGetFunction, name)
+	c, err := cName(call, name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +74,12 @@ func (m *Module) Function(name string) (*Function, error) {
 // Global finds a variable of the module: its address and size in bytes.
 // ErrNotFound if there is none of that name.
 func (m *Module) Global(name string) (Ptr, uint64, error) {
-	if err := m.acquire(SymModuleGetGlobal.String()); err != nil {
+	const call = "cuda.Module.Global"
+	if err := m.acquire(call); err != nil {
 		return 0, 0, err
 	}
 	defer m.release()
-	c, err := cName(SymModuleGetGlobal, name)
+	c, err := cName(call, name)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -71,9 +88,9 @@ func (m *Module) Global(name string) (Ptr, uint64, error) {
 }
 
 // cName is the name as C wants it.
-func cName(s Symbol, name string) ([]byte, error) {
+func cName(call, name string) ([]byte, error) {
 	if name == "" || strings.IndexByte(name, 0) >= 0 {
-		return nil, refused(s, "give a name without zero bytes", "name %q", name)
+		return nil, refused(call, "give a name without zero bytes", "name %q", name)
 	}
 	return append([]byte(name), 0), nil
 }
@@ -93,15 +110,28 @@ type Function struct {
 	handle uintptr
 }
 
+// acquire keeps the kernel's module loaded until k.module.release.
+func (k *Function) acquire(call string) error {
+	if k == nil || k.module == nil {
+		return missing(call, "kernel")
+	}
+	return k.module.acquire(call)
+}
+
 // Name is the kernel's name in the image.
 func (k *Function) Name() string { return k.name }
 
 // String names the kernel in errors.
-func (k *Function) String() string { return "kernel " + k.name }
+func (k *Function) String() string {
+	if k == nil {
+		return "no kernel"
+	}
+	return "kernel " + k.name
+}
 
 // Attribute reads a property of the kernel, as it was compiled for the device.
 func (k *Function) Attribute(a FunctionAttribute) (int, error) {
-	if err := k.module.acquire(SymFuncGetAttribute.String()); err != nil {
+	if err := k.acquire("cuda.Function.Attribute"); err != nil {
 		return 0, err
 	}
 	defer k.module.release()
@@ -113,7 +143,7 @@ func (k *Function) Attribute(a FunctionAttribute) (int, error) {
 // shared memory; without it the limit is 48 KiB. At most
 // MaxSharedMemoryPerBlockOptin, less the kernel's static shared memory.
 func (k *Function) SetMaxDynamicShared(bytes int) error {
-	if err := k.module.acquire(SymFuncSetAttribute.String()); err != nil {
+	if err := k.acquire("cuda.Function.SetMaxDynamicShared"); err != nil {
 		return err
 	}
 	defer k.module.release()
@@ -124,7 +154,7 @@ func (k *Function) SetMaxDynamicShared(bytes int) error {
 // MaxActiveBlocks is how many blocks of blockThreads threads and dynShared
 // bytes of dynamic shared memory run on one multiprocessor at once.
 func (k *Function) MaxActiveBlocks(blockThreads, dynShared int) (int, error) {
-	if err := k.module.acquire(SymOccupancyMaxActiveBlocks.String()); err != nil {
+	if err := k.acquire("cuda.Function.MaxActiveBlocks"); err != nil {
 		return 0, err
 	}
 	defer k.module.release()

@@ -71,7 +71,7 @@ const (
 // PointerInfo says what CUDA knows about an address of host or device
 // memory. An address that it does not know is no error: its Type is MemoryUnknown.
 func (c *Context) PointerInfo(p Ptr) (PointerInfo, error) {
-	if err := c.acquire(SymPointerGetAttribute.String()); err != nil {
+	if err := c.acquire("cuda.Context.PointerInfo"); err != nil {
 		return PointerInfo{}, err
 	}
 	defer c.mu.RUnlock()

@@ -37,13 +37,15 @@ func WithPriority(p int) StreamOption {
 // NewStream makes a stream that does not synchronise with the legacy default
 // stream.
 func (c *Context) NewStream(opts ...StreamOption) (*Stream, error) {
-	if err := c.acquire(SymStreamCreateWithPriority.String()); err != nil {
+	if err := c.acquire("cuda.Context.NewStream"); err != nil {
 		return nil, err
 	}
 	defer c.mu.RUnlock()
 	var o streamOptions
 	for _, set := range opts {
-		set(&o)
+		if set != nil {
+			set(&o)
+		}
 	}
 	s := &Stream{object: object{ctx: c, kind: "stream"}}
 	if err := s.create(o.priority); err != nil {
@@ -60,13 +62,21 @@ func (c *Context) NewStream(opts ...StreamOption) (*Stream, error) {
 // inside Do.
 func (c *Context) WrapStream(handle uintptr) *Stream {
 	s := &Stream{object: object{ctx: c, kind: "stream", handle: handle}, wrapped: true}
-	if err := c.acquire("WrapStream"); err != nil {
+	if err := c.acquire("cuda.Context.WrapStream"); err != nil {
 		s.closed = true // there is nothing that it could do
 		return s
 	}
 	defer c.mu.RUnlock()
 	c.adopt(s)
 	return s
+}
+
+// acquire is that of object, for a stream that may be nil.
+func (s *Stream) acquire(call string) error {
+	if s == nil || s.ctx.unmade() {
+		return missing(call, "stream")
+	}
+	return s.object.acquire(call)
 }
 
 // Handle is the driver's CUstream, for other libraries.
@@ -80,6 +90,9 @@ func (s *Stream) legacy() bool { return s.handle == legacyNull || s.handle == le
 
 // String names the stream in errors.
 func (s *Stream) String() string {
+	if s == nil || s.ctx.unmade() {
+		return "no stream"
+	}
 	switch s.handle {
 	case legacyNull, legacyDefault:
 		return "the legacy default stream of " + s.ctx.device.String()
@@ -92,6 +105,10 @@ func (s *Stream) String() string {
 // Close destroys the stream. Work in it still runs to its end. Closing again
 // does nothing.
 func (s *Stream) Close() error {
+	const call = "cuda.Stream.Close"
+	if s == nil || s.ctx.unmade() {
+		return missing(call, "stream")
+	}
 	if s.wrapped {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -99,7 +116,7 @@ func (s *Stream) Close() error {
 		s.ctx.forget(s)
 		return nil
 	}
-	return s.destroy(s, SymStreamDestroy)
+	return s.destroy(s, SymStreamDestroy, call)
 }
 
 func (s *Stream) rank() int { return rankStream }
@@ -109,12 +126,12 @@ func (s *Stream) rank() int { return rankStream }
 func (s *Stream) Query() (done bool, err error) {
 	f := newFrame()
 	defer f.free()
-	return s.poll(f)
+	return s.poll("cuda.Stream.Query", f)
 }
 
 // poll is Query in a frame that lasts for many.
-func (s *Stream) poll(f *frame) (bool, error) {
-	if err := s.acquire(SymStreamQuery.String()); err != nil {
+func (s *Stream) poll(call string, f *frame) (bool, error) {
+	if err := s.acquire(call); err != nil {
 		return false, err
 	}
 	defer s.release()
@@ -135,12 +152,12 @@ func (s *Stream) poll(f *frame) (bool, error) {
 // about a microsecond of a short piece of work, and sleeps between queries
 // after that, each time for 1/32 of the wait so far. If ctx ends first it returns a
 // *DeadlineError, and the work stays in flight.
-func (s *Stream) Wait(ctx context.Context) error { return wait(ctx, s) }
+func (s *Stream) Wait(ctx context.Context) error { return wait(ctx, "cuda.Stream.Wait", s) }
 
 // WaitEvent makes work that is put into the stream from now on wait for the
 // event's last Record. It does not wait itself.
 func (s *Stream) WaitEvent(e *Event) error {
-	call := SymStreamWaitEvent.String()
+	const call = "cuda.Stream.WaitEvent"
 	if err := s.acquire(call); err != nil {
 		return err
 	}

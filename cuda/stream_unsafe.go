@@ -9,7 +9,7 @@ func (s *Stream) create(priority int) error {
 // StreamPriorities is the range of WithPriority: least is the largest
 // number, greatest the smallest. Both are 0 where the device has no priorities.
 func (c *Context) StreamPriorities() (least, greatest int, err error) {
-	if err := c.acquire(SymCtxGetStreamPriorityRange.String()); err != nil {
+	if err := c.acquire("cuda.Context.StreamPriorities"); err != nil {
 		return 0, 0, err
 	}
 	defer c.mu.RUnlock()

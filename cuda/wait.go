@@ -30,26 +30,30 @@ func spinFor() time.Duration {
 
 // polled is what can be waited for. poll is cheap and does not block.
 type polled interface {
-	poll(f *frame) (done bool, err error)
+	poll(call string, f *frame) (done bool, err error)
 	String() string
 }
 
 // wait polls until the work is done, it failed, or ctx ended. Work that is done
 // counts as done, also if ctx has ended. It allocates nothing unless it fails.
-func wait(ctx context.Context, p polled) error {
+// call is what the program has called.
+func wait(ctx context.Context, call string, p polled) error {
+	if ctx == nil {
+		return missing(call, "context.Context")
+	}
 	f := newFrame()
 	defer f.free()
-	done, err := p.poll(f)
+	done, err := p.poll(call, f)
 	if done || err != nil {
 		return err
 	}
 	start := time.Now()
-	done, err = spin(ctx, p, f, start)
+	done, err = spin(ctx, call, p, f, start)
 	if done || err != nil {
 		return err
 	}
 	for {
-		if done, err := p.poll(f); done || err != nil {
+		if done, err := p.poll(call, f); done || err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -62,7 +66,7 @@ func wait(ctx context.Context, p polled) error {
 // spin polls without a pause, on one thread and with the context set once.
 // With one processor it makes room for the goroutine that the work may be
 // waiting for, and stays on no thread, since changing threads is slow then.
-func spin(ctx context.Context, p polled, f *frame, start time.Time) (bool, error) {
+func spin(ctx context.Context, call string, p polled, f *frame, start time.Time) (bool, error) {
 	alone, limit := runtime.GOMAXPROCS(0) == 1, spinFor()
 	if !alone {
 		runtime.LockOSThread()
@@ -71,7 +75,7 @@ func spin(ctx context.Context, p polled, f *frame, start time.Time) (bool, error
 		defer func() { f.pinned, f.current = false, nil }()
 	}
 	for {
-		if done, err := p.poll(f); done || err != nil {
+		if done, err := p.poll(call, f); done || err != nil {
 			return done, err
 		}
 		if ctx.Err() != nil {
