@@ -8,7 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/tritier/tritier/internal/smallfile"
 )
+
+// maxCalibrationFile bounds the bytes of a file: Calibrate writes ten thousand.
+const maxCalibrationFile = 64 << 10
 
 // The curves of the H200 that docs/copy-speed.md describes: better than a fixed
 // rule on a GPU that has not been calibrated, and said to be so.
@@ -25,15 +30,22 @@ func Builtin() (*Calibration, error) {
 	return c, nil
 }
 
-var safeName = regexp.MustCompile(`^GPU-[0-9a-fA-F-]{8,64}$`)
+// What may be part of a file's name: neither leaves the folder.
+var (
+	safeName   = regexp.MustCompile(`^GPU-[0-9a-fA-F-]{8,64}$`)
+	safeDriver = regexp.MustCompile(`^[0-9]{1,4}\.[0-9]{1,4}$`)
+)
 
 // CalibrationFile is where the calibration of a GPU is kept:
 // $XDG_CONFIG_HOME/tritier/calibration/GPU-<uuid>-cuda<driver>.yaml, below
-// ~/.config by default. A new driver has its own file, since copy paths change
-// with it.
+// ~/.config by default. driver is the version of CUDA that it is for, such as
+// 13.0; a new driver has its own file, since copy paths change with it.
 func CalibrationFile(uuid, driver string) (string, error) {
 	if !safeName.MatchString(uuid) {
 		return "", fmt.Errorf("calibration file: %q is no GPU's UUID (GPU-...)", uuid)
+	}
+	if !safeDriver.MatchString(driver) {
+		return "", fmt.Errorf("calibration file: %q is no version of CUDA (such as 13.0)", driver)
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -42,10 +54,11 @@ func CalibrationFile(uuid, driver string) (string, error) {
 	return filepath.Join(dir, "tritier", "calibration", uuid+"-cuda"+driver+".yaml"), nil
 }
 
-// LoadCalibration reads a calibration. errors.Is(err, fs.ErrNotExist) when
-// there is no such file.
+// LoadCalibration reads a calibration from a regular file of at most 64 KiB.
+// errors.Is(err, fs.ErrNotExist) when there is no such file; a file that holds
+// something else is a *CalibrationError.
 func LoadCalibration(file string) (*Calibration, error) {
-	data, err := os.ReadFile(file)
+	data, err := smallfile.Read(file, maxCalibrationFile)
 	if err != nil {
 		return nil, fmt.Errorf("calibration: %w", err)
 	}
@@ -56,32 +69,18 @@ func LoadCalibration(file string) (*Calibration, error) {
 	return c, nil
 }
 
-// Save writes the calibration, whole or not at all: into a new file beside,
-// synced, then renamed over the old one. It creates the folder.
-func (c *Calibration) Save(file string) (err error) {
+// Save writes the calibration, whole or not at all: into a new file beside, which
+// is synced and then takes the name; of a symbolic link, that of the file it leads
+// to. It creates the folder. Programs that save the same file take turns.
+func (c *Calibration) Save(file string) error {
 	data, err := c.Marshal()
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("save calibration: %w", err)
-		}
-	}()
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+	if err := smallfile.Replace(file, data); err != nil {
+		return fmt.Errorf("save calibration: %w", err)
 	}
-	tmp, err := os.CreateTemp(dir, ".calibration-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after the rename
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return nil
 }
 
 // find loads the calibration of a GPU, or the built-in one when there is none.
@@ -92,6 +91,9 @@ func find(uuid, driver string) (c *Calibration, source string, err error) {
 	if err == nil {
 		c, err = LoadCalibration(file)
 		if err == nil {
+			if err := c.CheckFor(uuid, driver); err != nil {
+				return nil, "", in(file, err)
+			}
 			return c, fmt.Sprintf("calibrated %s with CUDA %s", c.Measured.Format("2006-01-02"), c.Driver), nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {

@@ -65,6 +65,25 @@ func (c Choice) Why() string {
 	return head + ": predicted " + strings.Join(parts, ", ") + " (" + c.Source + ")"
 }
 
+// noChoice is the answer for what is not copied at all: none says whether that
+// is so. Only the first of the directions are known to the caller.
+func noChoice(dir Direction, page, n int, known Direction) (c Choice, none bool) {
+	c = Choice{Path: PathNone, Dir: dir, Page: page, Pages: n}
+	switch {
+	case dir >= known:
+		c.Source = "no such direction"
+	case !validPage(page):
+		c.Source = fmt.Sprintf("page size %d is not a power of two from %d to %d", page, MinPage, MaxPage)
+	case n <= 0:
+		c.Source = "nothing to copy"
+	case n > MaxPages:
+		c.Source = fmt.Sprintf("%d are more than the %d pages of a batch; split it", n, MaxPages)
+	default:
+		return c, false
+	}
+	return c, true
+}
+
 // PathStats counts what went one way.
 type PathStats struct {
 	Batches, Pages, Bytes int64

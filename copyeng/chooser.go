@@ -97,7 +97,8 @@ func (t *curveTable) choose(d Direction, page, n int) cell {
 	return t.cells[d][(shift-minShift)*maxCells+quarterOctave(n)]
 }
 
-// quarterOctave is round(4 log2 n) without floating point logarithms.
+// quarterOctave is round(4 log2 n) without floating point logarithms, at most
+// the last cell: of MaxPages, beyond which batches are refused.
 func quarterOctave(n int) int {
 	k := bits.Len(uint(n)) - 1
 	// The mantissa in 1/1024, against 2^(1/8), 2^(3/8), 2^(5/8), 2^(7/8).
@@ -111,15 +112,32 @@ func quarterOctave(n int) int {
 	return min(k*steps+f, maxCells-1)
 }
 
+// leastPages is from how many pages on a path is itself: with fewer, streams stay
+// empty and shares round to nothing, so that it is another path by a name that
+// misleads.
+func leastPages(p Path) float64 {
+	switch p {
+	case PathBatch2, PathHybrid50:
+		return 2
+	case PathBatch4, PathHybrid25:
+		return 4
+	}
+	return 1
+}
+
+// longest bounds predicted times, in microseconds, so that they are Durations
+// whatever a curve and a number of pages make of each other.
+const longest = 9e15
+
 // rank predicts the time of every path, fastest first.
 func (t *curveTable) rank(d Direction, page int, n float64) []cell {
 	var list []cell
 	for _, p := range pathsOf(d) {
-		if !t.usable(p) {
+		if !t.usable(p) || n < leastPages(p) {
 			continue
 		}
 		if us, ok := t.predict(d, p, page, n); ok {
-			list = append(list, cell{p, us})
+			list = append(list, cell{p, min(us, longest)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b cell) int {

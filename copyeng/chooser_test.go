@@ -3,11 +3,9 @@ package copyeng
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func everyPath(Path) bool { return true }
@@ -15,7 +13,7 @@ func everyPath(Path) bool { return true }
 // crossing is a calibration in which memcpy-async is best below 8 pages, batch
 // from there to 64 and zero-copy beyond, at every page size.
 func crossing() *Calibration {
-	c := &Calibration{Version: CalibrationVersion, GPU: GPUName{Name: "test"}, Driver: "13.0", Measured: time.Unix(0, 0).UTC()}
+	c := &Calibration{Version: CalibrationVersion, GPU: GPUName{Name: "test", UUID: testUUID}, Driver: "13.0", Measured: time.Unix(0, 0).UTC()}
 	for _, d := range []Direction{ToDevice, ToHost} {
 		for _, page := range []int{4096, 65536} {
 			scale := float64(page) / 4096
@@ -79,6 +77,63 @@ func TestQuarterOctave(t *testing.T) {
 	}
 }
 
+// A path that spreads pages is no choice for fewer pages than it has parts, even
+// where a curve says that it is fastest.
+func TestChooserKnowsWhatAPathNeeds(t *testing.T) {
+	for p, least := range map[Path]int{PathBatch2: 2, PathBatch4: 4, PathHybrid25: 4, PathHybrid50: 2} {
+		c := crossing()
+		for i := range c.Curves {
+			us := make([]float64, len(c.Curves[i].Pages))
+			for k := range us {
+				us[k] = 0.001
+			}
+			c.Curves[i].Micros[p] = us
+		}
+		table := newCurveTable(c, "test", everyPath)
+		for n := 1; n <= 16; n++ {
+			got := table.choose(ToHost, 4096, n).path
+			if (got == p) != (n >= least) {
+				t.Errorf("%d pages go by %s", n, got)
+			}
+			listed := slices.ContainsFunc(table.alternatives(ToHost, 4096, n), func(a Alternative) bool { return a.Path == p })
+			if listed != (n >= least) {
+				t.Errorf("%d pages: %s among the alternatives: %v", n, p, listed)
+			}
+		}
+	}
+}
+
+// Absurd numbers of pages, and times, give absurd predictions, but positive ones.
+func TestChooserAtTheLimits(t *testing.T) {
+	slow := crossing()
+	for _, us := range slow.Curves[0].Micros {
+		for k := range us {
+			us[k] = maxMicros
+		}
+	}
+	for _, c := range []*Calibration{crossing(), slow} {
+		table := newCurveTable(c, "test", everyPath)
+		for _, n := range []int{MaxPages - 1, MaxPages, MaxPages + 1, 1 << 40, 1 << 53, 1 << 62, math.MaxInt} {
+			for _, page := range []int{MinPage, 4096, MaxPage} {
+				got := table.choose(ToDevice, page, n)
+				if want := table.choose(ToDevice, page, MaxPages); n >= MaxPages && got != want {
+					t.Errorf("%d pages of %d: %+v, want what %d pages give: %+v", n, page, got, MaxPages, want)
+				}
+				if d := time.Duration(got.micros * 1e3); d <= 0 {
+					t.Errorf("%d pages of %d: %v", n, page, d)
+				}
+				last := time.Duration(0)
+				for _, a := range table.alternatives(ToDevice, page, n) {
+					if a.Time <= 0 || a.Time < last {
+						t.Errorf("%d pages of %d: %+v after %v", n, page, a, last)
+					}
+					last = a.Time
+				}
+			}
+		}
+	}
+}
+
 // A driver without the batched call has no path that needs it.
 func TestChooserLeavesOutWhatIsMissing(t *testing.T) {
 	table := newCurveTable(crossing(), "test", func(p Path) bool { return p != PathBatch })
@@ -112,106 +167,6 @@ func TestWhySaysAllTimes(t *testing.T) {
 	want := "batch for 32 pages of 4096 bytes to-host: predicted batch 160.0 us, memcpy-async 256.0 us, zero-copy 256.0 us (calibrated today)"
 	if got := c.Why(); got != want {
 		t.Errorf("Why() = %q, want %q", got, want)
-	}
-}
-
-func TestCalibrationRoundTrip(t *testing.T) {
-	c := crossing()
-	c.Curves = append(c.Curves, Curve{Direction: "both-ways", Page: 4096, Pages: []int{1, 4}, Micros: map[Path][]float64{PathExchange: {3.5, 9}, PathSequential: {2}}})
-	data, err := c.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(data), "memcpy-async: [8.0, 16.0, 32.0,") {
-		t.Errorf("a path's times should be one line:\n%s", data)
-	}
-	back, err := ParseCalibration(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(c, back); d != "" {
-		t.Error(d)
-	}
-}
-
-// All faults are reported together, each naming what it is about.
-func TestCalibrationFaults(t *testing.T) {
-	for name, c := range map[string]struct {
-		edit func(*Calibration)
-		want string
-	}{
-		"version":   {func(c *Calibration) { c.Version = 9 }, "version 9"},
-		"empty":     {func(c *Calibration) { c.Curves = nil }, "no curves"},
-		"one way":   {func(c *Calibration) { c.Curves = c.Curves[:2] }, "no curve to-host"},
-		"page":      {func(c *Calibration) { c.Curves[0].Page = 5000 }, "no power of two"},
-		"direction": {func(c *Calibration) { c.Curves[0].Direction = "up" }, "no such direction"},
-		"order":     {func(c *Calibration) { c.Curves[0].Pages[3] = 1 }, "must grow"},
-		"path":      {func(c *Calibration) { c.Curves[0].Micros["teleport"] = []float64{1} }, "no path teleport"},
-		"negative":  {func(c *Calibration) { c.Curves[0].Micros[PathBatch][2] = -1 }, "not positive"},
-		"nan":       {func(c *Calibration) { c.Curves[0].Micros[PathBatch][2] = math.NaN() }, "not positive"},
-		"long":      {func(c *Calibration) { c.Curves[0].Micros[PathBatch] = make([]float64, 99) }, "another number"},
-		"none": {func(c *Calibration) {
-			for p, us := range c.Curves[0].Micros {
-				c.Curves[0].Micros[p] = us[:3]
-			}
-		}, "no path was measured at every"},
-	} {
-		cal := crossing()
-		c.edit(cal)
-		err := cal.Check()
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "tritier calibrate") {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-}
-
-func TestBuiltinIsSound(t *testing.T) {
-	c, err := Builtin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Link.ToDevice <= 0 || c.Link.ToHost <= 0 || c.Link.BothWays <= 0 {
-		t.Errorf("link rates %+v", c.Link)
-	}
-}
-
-func TestSaveIsWholeAndFound(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	const uuid = "GPU-01234567-89ab-cdef-0123-456789abcdef"
-	if _, source, err := find(uuid, "13.0"); err != nil || !strings.Contains(source, "not calibrated") {
-		t.Fatalf("without a file: %q, %v", source, err)
-	}
-	file, err := CalibrationFile(uuid, "13.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := crossing().Save(file); err != nil {
-		t.Fatal(err)
-	}
-	c, source, err := find(uuid, "13.0")
-	if err != nil || c.GPU.Name != "test" || !strings.Contains(source, "calibrated 1970-01-01") {
-		t.Errorf("with a file: %v %q %v", c, source, err)
-	}
-	if _, source, _ = find(uuid, "13.1"); !strings.Contains(source, "not calibrated") {
-		t.Errorf("another driver took the file: %q", source)
-	}
-	if _, err := CalibrationFile("../../etc/passwd", "13.0"); err == nil {
-		t.Error("a UUID that leaves the folder was taken")
-	}
-}
-
-// A file that cannot be read is an error, never a silent fallback.
-func TestBrokenFileIsSaid(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	const uuid = "GPU-01234567-89ab-cdef-0123-456789abcdef"
-	file, _ := CalibrationFile(uuid, "13.0")
-	bad := crossing()
-	bad.Version = 7
-	if err := bad.Save(file); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := find(uuid, "13.0"); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("%v, want an error that names %s", err, file)
 	}
 }
 

@@ -154,19 +154,19 @@ func (g *GPU) Allocate(size uint64) (*Space, error) {
 // Stats is what has been started so far.
 func (g *GPU) Stats() Stats { return g.counter.stats() }
 
-// Choose says how a batch would go. A page size out of range is answered
-// with PathNone.
+// Choose says how a batch would go. What Copy would refuse is answered with
+// PathNone, and the reason as the source.
 func (g *GPU) Choose(dir Direction, pageSize, n int) Choice {
-	if n <= 0 || dir > ToHost || !validPage(pageSize) {
-		return Choice{Path: PathNone, Dir: dir, Page: pageSize, Pages: n, Source: "nothing to copy"}
+	if c, none := noChoice(dir, pageSize, n, directions-1); none {
+		return c
 	}
 	return g.choose(dir, pageSize, n)
 }
 
 // ChooseExchange says how an exchange of n pages each way would go.
 func (g *GPU) ChooseExchange(pageSize, n int) Choice {
-	if n <= 0 || !validPage(pageSize) {
-		return Choice{Path: PathNone, Dir: bothWays, Page: pageSize, Pages: n, Source: "nothing to copy"}
+	if c, none := noChoice(bothWays, pageSize, n, directions); none {
+		return c
 	}
 	return g.choose(bothWays, pageSize, n)
 }

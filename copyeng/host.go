@@ -168,11 +168,10 @@ func (h *Host) NewQueue() (Queue, error) {
 
 // Choose gives PathMemory for all that can be copied, else PathNone.
 func (h *Host) Choose(dir Direction, pageSize, n int) Choice {
-	c := Choice{Path: PathMemory, Dir: dir, Page: pageSize, Pages: n, Source: "no GPU: copied by the CPU in ordinary memory"}
-	if n <= 0 || dir > ToHost || !validPage(pageSize) {
-		c.Path, c.Source = PathNone, "nothing to copy"
+	if c, none := noChoice(dir, pageSize, n, directions-1); none {
+		return c
 	}
-	return c
+	return Choice{Path: PathMemory, Dir: dir, Page: pageSize, Pages: n, Source: "no GPU: copied by the CPU in ordinary memory"}
 }
 
 // Stats is what has been started so far.

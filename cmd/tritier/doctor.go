@@ -112,7 +112,13 @@ func calibrationState(uuid, driver string) (doctor.Status, string) {
 	if err != nil {
 		return doctor.Unknown, err.Error()
 	}
-	switch c, err := copyeng.LoadCalibration(file); {
+	c, err := copyeng.LoadCalibration(file)
+	if err == nil {
+		if err = c.CheckFor(uuid, driver); err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	switch {
 	case err == nil:
 		return doctor.OK, fmt.Sprintf("measured %s with CUDA %s: %s", c.Measured.Format("2006-01-02"), c.Driver, file)
 	case errors.Is(err, fs.ErrNotExist):

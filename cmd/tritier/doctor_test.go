@@ -134,6 +134,13 @@ func TestCalibrationState(t *testing.T) {
 	if err := c.Save(file); err != nil {
 		t.Fatal(err)
 	}
+	if s, text := calibrationState(uuid, "13.0"); s != doctor.Limited || !strings.Contains(text, file) || !strings.Contains(text, "not on "+uuid) {
+		t.Errorf("another GPU's: %s, %s", s, text)
+	}
+	c.GPU.UUID = uuid
+	if err := c.Save(file); err != nil {
+		t.Fatal(err)
+	}
 	if s, text := calibrationState(uuid, "13.0"); s != doctor.OK || !strings.Contains(text, "measured 2026-03-01") || !strings.Contains(text, file) {
 		t.Errorf("%s, %s", s, text)
 	}

@@ -3,14 +3,17 @@ package servicetime
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tritier/tritier/internal/smallfile"
 )
 
 //go:embed presets/*.yaml
@@ -63,9 +66,10 @@ func Load(name string) (*Model, error) {
 	return m, nil
 }
 
-// LoadFile reads a model from a YAML file.
+// LoadFile reads a model from a YAML file, which must be a regular file of at
+// most 64 KiB.
 func LoadFile(file string) (*Model, error) {
-	data, err := os.ReadFile(file)
+	data, err := smallfile.Read(file, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("servicetime: %w", err)
 	}
@@ -76,17 +80,23 @@ func LoadFile(file string) (*Model, error) {
 	return m, nil
 }
 
-// maxFile bounds a model file, so that a wrong path does not fill memory.
-const maxFile = 1 << 20
+// maxFile bounds a model file, in bytes: a wrong path must not fill memory, nor
+// keep the parser busy.
+const maxFile = 64 << 10
 
-// Parse decodes and validates a model. Unknown and duplicate fields are errors.
+// Parse decodes and validates a model. Unknown and duplicate fields are errors,
+// as is a second document.
 func Parse(data []byte) (*Model, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%d bytes are too many for a model (at most %d)", len(data), maxFile)
 	}
 	m := new(Model)
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(m); err != nil {
+	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
+	if err := d.Decode(m); err != nil {
 		return nil, err
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("holds more than one YAML document")
 	}
 	if err := m.Validate(); err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -52,6 +54,9 @@ func TestLoadErrors(t *testing.T) {
 		{"not a number", "value: 45000", "value: .nan", "drives.read.latency_ns must be a positive"},
 		{"kind", "kind: data sheet", "kind: guess", `kind "guess"`},
 		{"dangling link", "  write:", "    links: [pcie]\n  write:", `names "pcie"`},
+		{"second document", "version: 1", "version: 1\n---\nversion: 1", "more than one YAML document"},
+		{"duplicate field", "count: 4", "count: 4\n  count: 5", "already defined"},
+		{"infinite", "value: 45000", "value: .inf", "drives.read.latency_ns must be a positive"},
 		{"two at once", "count: 4\n  read:\n    latency_ns: {value: 45000", "count: 0\n  read:\n    latency_ns: {value: 0", "drives.read.latency_ns"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,6 +75,30 @@ func TestLoadErrors(t *testing.T) {
 	}
 	if m, err := Load(file); err != nil || m.Drives.Count != 4 {
 		t.Errorf("Load of a file = %v, %v", m, err)
+	}
+}
+
+// A wrong path is refused, and never waited for.
+func TestLoadFileRefuses(t *testing.T) {
+	dir := t.TempDir()
+	pipe, long := filepath.Join(dir, "pipe.yaml"), filepath.Join(dir, "long.yaml")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(long, []byte("# "+strings.Repeat("x", maxFile)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{pipe: "is a pipe", long: "too long", dir + "/": "is a folder"} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := Load(file)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", file, err, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: it hangs", file)
+		}
 	}
 }
 
