@@ -151,18 +151,18 @@ func (e *SizeError) Error() string {
 // Gather reads element indices[i] to dst[i], for all i. The elements of 32 indices
 // in a row that share a page are one access of it, as a warp's would be.
 func (a *Array[T]) Gather(ctx context.Context, indices []uint64, dst []T) error {
-	return a.each(ctx, tier.Read, indices, dst)
+	return a.each(ctx, tier.Read, indices, len(dst), host.Buffer{Bytes: bytesOf(dst)})
 }
 
 // Scatter writes src[i] to element indices[i], for all i. An index that occurs more
 // than once gets the last of its values, on a GPU any of them.
 func (a *Array[T]) Scatter(ctx context.Context, indices []uint64, src []T) error {
-	return a.each(ctx, tier.Write, indices, src)
+	return a.each(ctx, tier.Write, indices, len(src), host.Buffer{Bytes: bytesOf(src)})
 }
 
 // Prefetch brings the pages of the elements into T1. It counts as no access.
 func (a *Array[T]) Prefetch(ctx context.Context, indices []uint64) error {
-	return a.each(ctx, tier.Prefetch, indices, nil)
+	return a.each(ctx, tier.Prefetch, indices, len(indices), host.Buffer{})
 }
 
 // spansAtOnce bounds the spans that are made for one call of the engine.
@@ -170,9 +170,9 @@ const spansAtOnce = 1 << 16
 
 // each carries out op for elements anywhere, in parts; it goes on after a part of
 // which some accesses failed.
-func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, values []T) error {
-	if op != tier.Prefetch && len(indices) != len(values) {
-		return &SizeError{len(indices), len(values)}
+func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, values int, buf host.Buffer) error {
+	if len(indices) != values {
+		return &SizeError{len(indices), values}
 	}
 	for _, i := range indices {
 		if i >= a.Len() {
@@ -188,7 +188,7 @@ func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, value
 			spans = append(spans, host.Span{Page: a.a.base + placement.Page(x/a.perPage),
 				Offset: int32(x % a.perPage * a.size), Length: int32(a.size), At: int64(at+i) * int64(a.size)})
 		}
-		b := host.Batch{Op: op, Spans: spans, Lanes: host.MaxLanes, Buffer: host.Buffer{Bytes: bytesOf(values)}}
+		b := host.Batch{Op: op, Spans: spans, Lanes: host.MaxLanes, Buffer: buf}
 		if err := a.m.host.Run(ctx, &b); !failed.add(err) {
 			return err
 		}
@@ -198,18 +198,18 @@ func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, value
 
 // Read reads the elements from number first on to dst: one access per page.
 func (a *Array[T]) Read(ctx context.Context, first uint64, dst []T) error {
-	return a.run(ctx, tier.Read, first, uint64(len(dst)), dst)
+	return a.run(ctx, tier.Read, first, uint64(len(dst)), host.Buffer{Bytes: bytesOf(dst)})
 }
 
 // Write writes src to the elements from number first on: one access per page. A
 // page that is written whole is not fetched.
 func (a *Array[T]) Write(ctx context.Context, first uint64, src []T) error {
-	return a.run(ctx, tier.Write, first, uint64(len(src)), src)
+	return a.run(ctx, tier.Write, first, uint64(len(src)), host.Buffer{Bytes: bytesOf(src)})
 }
 
 // PrefetchRange brings the pages of n elements from number first on into T1.
 func (a *Array[T]) PrefetchRange(ctx context.Context, first, n uint64) error {
-	return a.run(ctx, tier.Prefetch, first, n, nil)
+	return a.run(ctx, tier.Prefetch, first, n, host.Buffer{})
 }
 
 // checkRange refuses ranges that leave the array, also those whose end wraps.
@@ -220,7 +220,7 @@ func (a *Array[T]) checkRange(first, n uint64) error {
 	return nil
 }
 
-func (a *Array[T]) run(ctx context.Context, op tier.Op, first, n uint64, values []T) error {
+func (a *Array[T]) run(ctx context.Context, op tier.Op, first, n uint64, buf host.Buffer) error {
 	if err := a.checkRange(first, n); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (a *Array[T]) run(ctx context.Context, op tier.Op, first, n uint64, values 
 			spans = append(spans, host.Span{Page: a.a.base + placement.Page(x/a.perPage), Offset: int32(x % a.perPage * a.size),
 				Length: int32(a.take(x, n-done) * a.size), At: int64(done * a.size)})
 		}
-		b := host.Batch{Op: op, Spans: spans, Buffer: host.Buffer{Bytes: bytesOf(values)}}
+		b := host.Batch{Op: op, Spans: spans, Buffer: buf}
 		if err := a.m.host.Run(ctx, &b); !failed.add(err) {
 			return err
 		}

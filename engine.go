@@ -20,11 +20,13 @@ type tiers struct {
 	page    int
 	timeout time.Duration
 	pairs   []copyeng.Pair // reused
+	last    func() error   // what is closed after all else, or nil
 	elements
 }
 
 // elements moves pieces of frames from and to buffers.
 type elements interface {
+	Accepts(b host.Buffer) error
 	Load(dst host.Buffer, list []host.Piece) error
 	Store(src host.Buffer, list []host.Piece) error
 	close() error
@@ -92,7 +94,11 @@ func (t *tiers) Close() error {
 			err = joinClose(err, s.Close)
 		}
 	}
-	return joinClose(err, t.eng.Close)
+	err = joinClose(err, t.eng.Close)
+	if t.last != nil {
+		err = joinClose(err, t.last)
+	}
+	return err
 }
 
 // inMemory moves elements when T1 is ordinary memory.
@@ -103,11 +109,16 @@ type inMemory struct {
 
 var errNoGPU = errors.New("the buffer is GPU memory, but T1 is ordinary memory: open the Memory on that GPU")
 
-// Load copies pieces of frames to dst.
-func (m inMemory) Load(dst host.Buffer, list []host.Piece) error {
-	if dst.Bytes == nil {
+// Accepts ordinary memory.
+func (m inMemory) Accepts(b host.Buffer) error {
+	if b.Bytes == nil {
 		return errNoGPU
 	}
+	return nil
+}
+
+// Load copies pieces of frames to dst.
+func (m inMemory) Load(dst host.Buffer, list []host.Piece) error {
 	for _, p := range list {
 		at := int(p.Frame)*m.page + int(p.Offset)
 		copy(dst.Bytes[p.At:p.At+int64(p.Length)], m.frames[at:at+int(p.Length)])
@@ -117,9 +128,6 @@ func (m inMemory) Load(dst host.Buffer, list []host.Piece) error {
 
 // Store copies src to pieces of frames.
 func (m inMemory) Store(src host.Buffer, list []host.Piece) error {
-	if src.Bytes == nil {
-		return errNoGPU
-	}
 	for _, p := range list {
 		at := int(p.Frame)*m.page + int(p.Offset)
 		copy(m.frames[at:at+int(p.Length)], src.Bytes[p.At:p.At+int64(p.Length)])

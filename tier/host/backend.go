@@ -11,6 +11,8 @@ type Engine interface {
 	Out(list []Copy) error
 	// In copies slots of T2 to frames of T1.
 	In(list []Copy) error
+	// Accepts says why elements cannot be moved from or to the buffer, or nil.
+	Accepts(b Buffer) error
 	// Load copies pieces of frames to dst.
 	Load(dst Buffer, list []Piece) error
 	// Store copies src to pieces of frames.

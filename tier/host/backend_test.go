@@ -38,6 +38,13 @@ func (r *ram) In(list []Copy) error {
 	return r.broken
 }
 
+func (r *ram) Accepts(b Buffer) error {
+	if b.Bytes == nil {
+		return errors.New("only ordinary memory")
+	}
+	return nil
+}
+
 func (r *ram) Load(dst Buffer, list []Piece) error {
 	for _, p := range list {
 		copy(dst.Bytes[p.At:p.At+int64(p.Length)], r.frame(p.Frame)[p.Offset:])

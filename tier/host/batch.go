@@ -147,6 +147,11 @@ func (m *Memory) checkBatch(b *Batch) error {
 	if b.Lanes < 0 || b.Lanes > MaxLanes {
 		return fmt.Errorf("%d lanes: want 1 to %d", b.Lanes, MaxLanes)
 	}
+	if b.Op != tier.Prefetch && len(b.Spans) > 0 {
+		if err := m.eng.Accepts(b.Buffer); err != nil {
+			return err
+		}
+	}
 	room := b.Buffer.size()
 	for i := range b.Spans {
 		s := &b.Spans[i]

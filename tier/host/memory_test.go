@@ -506,6 +506,7 @@ func TestRefusals(t *testing.T) {
 		{Op: tier.Read, Buffer: buf, Spans: []Span{{Page: base, Length: 8, At: 9}}},
 		{Op: tier.Read, Buffer: buf, Spans: []Span{{Page: base, Length: 8, At: -1}}},
 		{Op: tier.Write, Spans: []Span{{Page: base, Length: 8}}},
+		{Op: tier.Write, Spans: []Span{{Page: base, Length: 8}}, Buffer: Buffer{Device: 4096, Size: 100}},
 	} {
 		if err := w.Run(t.Context(), &b); err == nil {
 			t.Errorf("%+v is accepted", b)

@@ -1,0 +1,96 @@
+package tritier
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tritier/tritier/copyeng"
+	"github.com/tritier/tritier/libnvm/drive"
+	"github.com/tritier/tritier/tier/host"
+)
+
+// Description says truthfully what a Memory is made of.
+type Description struct {
+	T1, T2   Tier
+	Drives   []Drive
+	PageSize Size
+	Checked  bool   // pages have checksums
+	Policy   string // canonical, every parameter named
+	Seed     uint64
+	Engine   string // who decides and who moves
+	Modelled string // the model that paces the drives: times are modelled then; or ""
+}
+
+// Tier is a tier in memory.
+type Tier struct {
+	Where string
+	Why   string // why not in GPU memory; "" if it is as asked for
+	Bytes Size
+	Pages int
+}
+
+// Drive is a drive of the store and how it is reached.
+type Drive struct {
+	Name string
+	Path string
+}
+
+// Describe says what the Memory is made of, for reports.
+func (m *Memory) Describe() Description {
+	p := m.cfg
+	d := Description{PageSize: p.PageSize, Checked: m.vol.Checksums(), Policy: p.policy.String(), Seed: p.Seed,
+		Engine: "host-orchestrated: the CPU decides and starts every move"}
+	d.T1 = Tier{Where: "ordinary memory", Why: m.whyT1, Pages: int(p.T1 / p.PageSize)}
+	d.T2 = Tier{Where: "ordinary memory", Why: m.whyT1, Pages: int(p.T2 / p.PageSize)}
+	if g, ok := m.tiers.eng.(*copyeng.GPU); ok {
+		d.T1.Where = "GPU memory of " + g.Name()
+		d.T2.Where = "pinned host memory"
+	}
+	d.T1.Bytes, d.T2.Bytes = Size(d.T1.Pages)*p.PageSize, Size(d.T2.Pages)*p.PageSize
+	for _, u := range p.drives {
+		path := "software controller over memory, served by the CPU"
+		switch u.Scheme {
+		case drive.File:
+			path = "software controller over a file, served by the CPU"
+		case drive.PCI:
+			path = "raw drive; the CPU submits, the drive reads and writes host memory"
+		}
+		d.Drives = append(d.Drives, Drive{u.String(), path})
+	}
+	if p.model != nil {
+		d.Modelled = p.model.Name
+	}
+	return d
+}
+
+// String is the description in some lines.
+func (d Description) String() string {
+	var b strings.Builder
+	tier := func(name string, t Tier) {
+		fmt.Fprintf(&b, "%s  %v in %d pages of %v, %s", name, t.Bytes, t.Pages, d.PageSize, t.Where)
+		if t.Why != "" {
+			fmt.Fprintf(&b, " (%s)", t.Why)
+		}
+		b.WriteByte('\n')
+	}
+	tier("T1", d.T1)
+	tier("T2", d.T2)
+	for _, x := range d.Drives {
+		fmt.Fprintf(&b, "T3  %s, %s\n", x.Name, x.Path)
+	}
+	if d.Modelled != "" {
+		fmt.Fprintf(&b, "    modelled: paced as %s\n", d.Modelled)
+	}
+	fmt.Fprintf(&b, "policy %s, seed %d; %s\n", d.Policy, d.Seed, d.Engine)
+	return b.String()
+}
+
+// Stats is what a Memory has done so far.
+type Stats struct {
+	host.Stats
+	// Copies between T1 and T2 by direction and path of the copy engine.
+	Copies copyeng.Stats
+}
+
+// Stats returns the counts so far.
+func (m *Memory) Stats() Stats { return Stats{m.host.Stats(), m.tiers.eng.Stats()} }

@@ -1,0 +1,22 @@
+package tritier
+
+import (
+	"errors"
+
+	"github.com/tritier/tritier/cuda"
+)
+
+// OpenDriver is the driver that Open uses.
+func OpenDriver() (*cuda.Driver, error) { return openDriver() }
+
+// UseBackend makes Open find this driver, or none if nil; the call that it returns undoes that.
+func UseBackend(b cuda.Backend) (undo func()) {
+	was := openDriver
+	var d *cuda.Driver
+	err := errors.New("no driver")
+	if b != nil {
+		d, err = cuda.OpenBackend(b)
+	}
+	openDriver = func() (*cuda.Driver, error) { return d, err }
+	return func() { openDriver = was }
+}
