@@ -23,6 +23,9 @@ type rule struct {
 	why    string
 }
 
+// rootOnly allows the root package and nothing below it.
+const rootOnly = "."
+
 var rules = []rule{
 	{"placement", []string{"placement"}, "policies are pure: no I/O, no clock, no other part of the house"},
 	{"placement/policytest", []string{"placement"}, "tests policies alone"},
@@ -38,6 +41,7 @@ var rules = []rule{
 	{"sim", []string{"sim", "tier", "placement", "internal/servicetime", "internal/units"}, "no CUDA, no backend"},
 	{"sim/trace", []string{"sim/trace"}, "readers stand alone"},
 	{"sim/workload", []string{"sim/workload", "sim/trace", "internal/units"}, "generators make traces"},
+	{"workload", []string{"workload", rootOnly}, "programs over the public API alone"},
 	{"cmd", []string{"*"}, "commands assemble everything"},
 	{"internal", []string{"internal", "libnvm", "tier", "placement"}, "helpers know no command and no simulator"},
 	{"internal/lint", nil, "looks at source only"},
@@ -112,7 +116,7 @@ func violation(rel, imp string) string {
 	if below(imp, "cmd") {
 		return fmt.Sprintf("%s imports %s: nobody imports a command", rel, imp)
 	}
-	if slices.Contains(r.allow, "*") || slices.ContainsFunc(r.allow, func(a string) bool { return below(imp, a) }) {
+	if slices.Contains(r.allow, "*") || slices.ContainsFunc(r.allow, func(a string) bool { return below(imp, a) || a == rootOnly && imp == "" }) {
 		return ""
 	}
 	return fmt.Sprintf("%s imports %s: %s", rel, imp, r.why)
@@ -179,6 +183,9 @@ func TestRules(t *testing.T) {
 		{"sim", "cmd/tritier", false},
 		{"", "tier", true},
 		{"", "sim", false},
+		{"workload", "", true},
+		{"workload", "tier", false},
+		{"sim", "", false},
 		{"newpackage", "tier", false},
 		{"cuda/cudafake", "cuda", true},
 		{"cuda", "internal/gpuinfo", false},

@@ -1,0 +1,150 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/tritier/tritier"
+)
+
+// plan is an array that a workload wants.
+type plan struct {
+	name   string
+	bytes  uint64
+	create func(ctx context.Context, mem *tritier.Memory) error
+	fill   func(ctx context.Context, b *base) error
+}
+
+// plans are a workload's arrays in the order of their page numbers.
+type plans []plan
+
+// want adds an array of n elements to the plan. Setup makes it at *to and fills it
+// with what values gives, zeroes when that is nil.
+func want[T any](ps *plans, to **tritier.Array[T], name string, n uint64, values func(first uint64, dst []T)) {
+	var t T
+	*ps = append(*ps, plan{
+		name: name, bytes: n * uint64(unsafe.Sizeof(t)),
+		create: func(ctx context.Context, mem *tritier.Memory) (err error) {
+			*to, err = tritier.NewArray[T](ctx, mem, name, n)
+			return err
+		},
+		fill: func(ctx context.Context, b *base) error { return fill(ctx, b, *to, values) },
+	})
+}
+
+// fillBytes is the size of a batch of Setup and Verify: many pages, so that their
+// moves overlap.
+const fillBytes = 8 << 20
+
+// perFill is fillBytes in elements: a power of two, so that batches end where
+// pages do and whole pages are written without being fetched.
+func perFill[T any]() uint64 {
+	var t T
+	n := uint64(1)
+	for 2*n*uint64(unsafe.Sizeof(t)) <= fillBytes {
+		n *= 2
+	}
+	return n
+}
+
+// fill writes an array from its first element to its last.
+func fill[T any](ctx context.Context, b *base, a *tritier.Array[T], values func(first uint64, dst []T)) error {
+	var t T
+	buf := make([]T, min(a.Len(), perFill[T]()))
+	return batches(a.Len(), uint64(len(buf)), func(low, high uint64) error {
+		part := buf[:high-low]
+		if values == nil {
+			clear(part)
+		} else {
+			values(low, part)
+		}
+		b.step((high - low) * uint64(unsafe.Sizeof(t)))
+		return a.Write(ctx, low, part)
+	})
+}
+
+// size is the bytes of all arrays.
+func (ps plans) size() (n uint64) {
+	for _, p := range ps {
+		n += p.bytes
+	}
+	return n
+}
+
+// names lists the arrays.
+func (ps plans) names() []string {
+	var list []string
+	for _, p := range ps {
+		list = append(list, p.name)
+	}
+	return list
+}
+
+// setup makes every array before it fills the first: page numbers follow the order
+// of making, and first accesses that of filling.
+func (ps plans) setup(ctx context.Context, mem *tritier.Memory, b *base) error {
+	b.expect(int64(ps.size()))
+	for _, p := range ps {
+		if err := p.create(ctx, mem); err != nil {
+			return err
+		}
+	}
+	for _, p := range ps {
+		if err := p.fill(ctx, b); err != nil {
+			return fmt.Errorf("filling array %q: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// Mismatch is a result that differs from the reference.
+type Mismatch struct {
+	Array     string
+	Index     uint64 // of the first element that differs
+	Got, Want any
+	Wrong, Of uint64 // elements that differ, and that were compared
+}
+
+// Error names the first element that differs.
+func (m *Mismatch) Error() string {
+	return fmt.Sprintf("array %q differs from the reference in %d of %d elements, first in element %d: it is %v, not %v",
+		m.Array, m.Wrong, m.Of, m.Index, m.Got, m.Want)
+}
+
+// compare reads an array and compares it with the reference, element by element.
+func compare[T comparable](ctx context.Context, a *tritier.Array[T], reference []T) error {
+	if a == nil {
+		return fmt.Errorf("there is nothing to compare: Setup and Run come first")
+	}
+	buf := make([]T, min(a.Len(), perFill[T]()))
+	var m *Mismatch
+	err := batches(a.Len(), uint64(len(buf)), func(low, high uint64) error {
+		got := buf[:high-low]
+		if err := a.Read(ctx, low, got); err != nil {
+			return err
+		}
+		for i, v := range got {
+			want := reference[low+uint64(i)]
+			if v == want {
+				continue
+			}
+			if m == nil {
+				m = &Mismatch{Array: a.Name(), Index: low + uint64(i), Got: v, Want: want, Of: a.Len()}
+			}
+			m.Wrong++
+		}
+		return nil
+	})
+	if err == nil && m != nil {
+		return m
+	}
+	return err
+}
+
+// made is a slice of n values of the generator.
+func made[T any](n uint64, values func(first uint64, dst []T)) []T {
+	s := make([]T, n)
+	values(0, s)
+	return s
+}

@@ -1,0 +1,285 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/tritier/tritier"
+)
+
+// Shape of the network, as in Rodinia: 16 hidden units and an output; a block of the
+// kernels has 16 input units.
+const (
+	hiddenUnits = 16
+	weightCols  = hiddenUnits + 1 // column 0 is the bias's
+	blockInputs = 16
+	eta         = 0.3
+	momentum    = 0.3
+)
+
+var backpropKind = Kind{
+	Name: "backprop", Iterations: 1, Unit: "epoch", make: newBackprop,
+	Doc: "Training of a two-layer network with 16 hidden units (Rodinia): a launch reads the inputs and their weights and writes partial sums of each block of 16 inputs, the CPU sums them and does the small layer, and another launch changes the weights and their momentum.",
+}
+
+// weights are those of an input unit.
+type weights [weightCols]float32
+
+// backprop trains a network.
+type backprop struct {
+	base
+	n        uint64 // input units, without the bias
+	inputs   *tritier.Array[float32]
+	weights  *tritier.Array[float32]
+	partial  *tritier.Array[float32]
+	previous *tritier.Array[float32] // changes of the weights
+	arrays   plans
+}
+
+func newBackprop(p Params) (Workload, error) {
+	w := &backprop{base: base{Params: p}}
+	// An input costs itself, two rows of weights and a row of partial sums for 16.
+	w.n = p.elements(4 * (1 + 2*weightCols + float64(hiddenUnits)/blockInputs))
+	if p.Scale > 0 {
+		w.n = w.n / weightCols // the weights are the largest array
+	}
+	w.n = max(w.n/blockInputs, 1) * blockInputs
+	want(&w.arrays, &w.inputs, "backprop.inputs", w.n+1, w.input)
+	want(&w.arrays, &w.weights, "backprop.weights", (w.n+1)*weightCols, w.weight)
+	want(&w.arrays, &w.partial, "backprop.partial", w.n/blockInputs*hiddenUnits, nil)
+	want(&w.arrays, &w.previous, "backprop.previous", (w.n+1)*weightCols, nil)
+	return w, nil
+}
+
+// input units hold 0 to 1; unit 0 is the bias.
+func (w *backprop) input(first uint64, dst []float32) {
+	units(w.Seed, 0, 0, 1)(first, dst)
+	if first == 0 && len(dst) > 0 {
+		dst[0] = 1
+	}
+}
+
+// weight keeps the sums of any number of inputs where the sigmoid has a slope.
+func (w *backprop) weight(first uint64, dst []float32) {
+	bound := float32(1 / math.Sqrt(float64(w.n)))
+	units(w.Seed, 1, -bound, bound)(first, dst)
+}
+
+// Describe implements Workload.
+func (w *backprop) Describe() string {
+	return fmt.Sprintf("%d inputs, %d hidden units, 1 output, float32, %d epochs", w.n, hiddenUnits, w.Iterations)
+}
+
+// Size implements Workload.
+func (w *backprop) Size() uint64 { return w.arrays.size() }
+
+// Arrays implements Workload.
+func (w *backprop) Arrays() []string { return w.arrays.names() }
+
+// Setup implements Workload.
+func (w *backprop) Setup(ctx context.Context, mem *tritier.Memory) error {
+	return w.arrays.setup(ctx, mem, &w.base)
+}
+
+// Run implements Workload.
+func (w *backprop) Run(ctx context.Context, _ *tritier.Memory) error {
+	w.expect(2 * int64(w.n) * int64(w.Iterations))
+	rows := w.rowsAtOnce()
+	t := &netTile{in: make([]float32, rows), weights: make([]float32, rows*weightCols), previous: make([]float32, rows*weightCols),
+		partial: make([]float32, max(rows/blockInputs, 1)*hiddenUnits)}
+	output := newOutputLayer(w.Seed)
+	for range w.Iterations {
+		err := w.launch("forward", func() error {
+			return batches(w.n, rows, func(low, high uint64) error { return w.forward(ctx, t, low, high) })
+		})
+		if err != nil {
+			return err
+		}
+		var delta [hiddenUnits]float32
+		err = w.launch("sums", func() error {
+			sums, err := w.sums(ctx, t)
+			delta = output.train(sums)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		err = w.launch("adjust", func() error {
+			return batches(w.n+1, rows, func(low, high uint64) error { return w.adjust(ctx, t, &delta, low, high) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsAtOnce is the inputs whose threads, one a weight, are resident at a time.
+func (w *backprop) rowsAtOnce() uint64 {
+	return min(max(uint64(w.Batch)/hiddenUnits/blockInputs, 1)*blockInputs, w.n)
+}
+
+// netTile is what the threads that are resident at a time hold.
+type netTile struct{ in, weights, previous, partial []float32 }
+
+// forward writes the partial sums of inputs low+1 to high, unit 0 being the bias.
+func (w *backprop) forward(ctx context.Context, t *netTile, low, high uint64) error {
+	n := high - low
+	if err := w.inputs.Read(ctx, low+1, t.in[:n]); err != nil {
+		return err
+	}
+	if err := w.weights.Read(ctx, (low+1)*weightCols, t.weights[:n*weightCols]); err != nil {
+		return err
+	}
+	for first := uint64(0); first < n; first += blockInputs {
+		for j := range uint64(hiddenUnits) {
+			// The block sums its products up in a tree, as the kernel does.
+			var product [blockInputs]float32
+			for i := range uint64(blockInputs) {
+				product[i] = float32(t.weights[(first+i)*weightCols+j+1] * t.in[first+i])
+			}
+			for width := 1; width < blockInputs; width *= 2 {
+				for i := 0; i < blockInputs; i += 2 * width {
+					product[i] += product[i+width]
+				}
+			}
+			t.partial[first/blockInputs*hiddenUnits+j] = product[0]
+		}
+	}
+	w.step(n)
+	return w.partial.Write(ctx, low/blockInputs*hiddenUnits, t.partial[:n/blockInputs*hiddenUnits])
+}
+
+// sums adds the partial sums up, which Rodinia leaves to the CPU, and the bias.
+func (w *backprop) sums(ctx context.Context, t *netTile) (sums [hiddenUnits]float32, err error) {
+	size := uint64(len(t.partial))
+	err = batches(w.partial.Len(), size, func(low, high uint64) error {
+		part := t.partial[:high-low]
+		if err := w.partial.Read(ctx, low, part); err != nil {
+			return err
+		}
+		for i, v := range part {
+			sums[i%hiddenUnits] += v
+		}
+		return nil
+	})
+	if err != nil {
+		return sums, err
+	}
+	bias := t.weights[:weightCols]
+	if err := w.weights.Read(ctx, 0, bias); err != nil {
+		return sums, err
+	}
+	for j := range sums {
+		sums[j] += bias[j+1]
+	}
+	return sums, nil
+}
+
+// adjust changes the weights of units [low, high), the bias included.
+func (w *backprop) adjust(ctx context.Context, t *netTile, delta *[hiddenUnits]float32, low, high uint64) error {
+	n := high - low
+	if err := w.inputs.Read(ctx, low, t.in[:n]); err != nil {
+		return err
+	}
+	if err := w.weights.Read(ctx, low*weightCols, t.weights[:n*weightCols]); err != nil {
+		return err
+	}
+	if err := w.previous.Read(ctx, low*weightCols, t.previous[:n*weightCols]); err != nil {
+		return err
+	}
+	for i := range n {
+		for j, d := range delta {
+			at := i*weightCols + uint64(j) + 1
+			change := float32(float32(eta*d)*t.in[i]) + float32(momentum*t.previous[at])
+			t.weights[at] += change
+			t.previous[at] = change
+		}
+	}
+	w.step(n)
+	if err := w.weights.Write(ctx, low*weightCols, t.weights[:n*weightCols]); err != nil {
+		return err
+	}
+	return w.previous.Write(ctx, low*weightCols, t.previous[:n*weightCols])
+}
+
+// Verify implements Workload: the network trained as a whole.
+func (w *backprop) Verify(ctx context.Context, _ *tritier.Memory) error {
+	in, flat := made(w.n+1, w.input), made((w.n+1)*weightCols, w.weight)
+	rows, previous := make([]weights, w.n+1), make([]weights, w.n+1)
+	for i := range rows {
+		copy(rows[i][:], flat[i*weightCols:])
+	}
+	output := newOutputLayer(w.Seed)
+	for range w.Iterations {
+		var sums [hiddenUnits]float32
+		for j := range sums {
+			for i := 1; i < len(in); i += blockInputs {
+				sums[j] += halves(func(k int) float32 { return float32(rows[i+k][j+1] * in[i+k]) }, 0, blockInputs)
+			}
+			sums[j] += rows[0][j+1]
+		}
+		delta := output.train(sums)
+		for i := range rows {
+			for j, d := range delta {
+				change := float32(float32(eta*d)*in[i]) + float32(momentum*previous[i][j+1])
+				rows[i][j+1] += change
+				previous[i][j+1] = change
+			}
+		}
+	}
+	for i := range rows {
+		copy(flat[i*weightCols:], rows[i][:])
+	}
+	return compare(ctx, w.weights, flat)
+}
+
+// halves sums values [low, high) up, each half by itself.
+func halves(value func(int) float32, low, high int) float32 {
+	if high-low == 1 {
+		return value(low)
+	}
+	mid := (low + high) / 2
+	return halves(value, low, mid) + halves(value, mid, high)
+}
+
+// outputLayer is the small layer, which stays on the CPU.
+type outputLayer struct {
+	weights, previous [weightCols]float64
+	target            float64
+}
+
+func newOutputLayer(seed uint64) *outputLayer {
+	l := &outputLayer{target: 0.1}
+	for i := range l.weights {
+		l.weights[i] = float64(unit(seed, 2, uint64(i))) - 0.5
+	}
+	return l
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// train takes the hidden units' sums and returns their errors.
+func (l *outputLayer) train(sums [hiddenUnits]float32) (delta [hiddenUnits]float32) {
+	hidden := [weightCols]float64{1}
+	sum := 0.0
+	for j := range hidden {
+		if j > 0 {
+			hidden[j] = sigmoid(float64(sums[j-1]))
+		}
+		sum += float64(l.weights[j] * hidden[j])
+	}
+	out := sigmoid(sum)
+	wrong := out * (1 - out) * (l.target - out)
+	for j := range delta {
+		h := hidden[j+1]
+		delta[j] = float32(h * (1 - h) * wrong * l.weights[j+1])
+	}
+	for j := range l.weights {
+		change := float64(eta*wrong*hidden[j]) + float64(momentum*l.previous[j])
+		l.weights[j] += change
+		l.previous[j] = change
+	}
+	return delta
+}

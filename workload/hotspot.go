@@ -1,0 +1,169 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/tritier/tritier"
+)
+
+// pyramid is the number of time steps that a launch takes over a tile and its halo.
+const pyramid = 2
+
+var hotspotKind = Kind{
+	Name: "hotspot", Iterations: 10, Unit: "time step", make: newHotspot,
+	Doc: "Heat on a chip (Rodinia): five-point stencil over a square float32 grid of temperatures, with a grid of power; a launch takes 2 time steps over bands of rows with their halo, from one temperature grid to the other.",
+}
+
+// hotspot simulates the temperature of a chip.
+type hotspot struct {
+	base
+	side  uint64
+	temp  [2]*tritier.Array[float32]
+	power *tritier.Array[float32]
+	last  int // of temp, that has the answer
+	chip
+	arrays plans
+}
+
+// chip is the physics of a cell, as Rodinia has it.
+type chip struct{ rate, rx, ry, rz float32 }
+
+// ambient temperature in kelvins, less 273.15 as in Rodinia's input.
+const ambient = 80
+
+func newChip(side uint64) chip {
+	const size, thick, factor, silicon, capacity, maxPD, precision = 0.016, 0.0005, 0.5, 100, 1.75e6, 3.0e6, 0.001
+	cell := float64(size) / float64(side)
+	cap := factor * capacity * thick * cell * cell
+	rx := cell / (2 * silicon * thick * cell)
+	rz := thick / (silicon * cell * cell)
+	step := precision / (maxPD / (factor * thick * capacity))
+	return chip{float32(step / cap), float32(1 / rx), float32(1 / rx), float32(1 / rz)}
+}
+
+// after is the temperature of a cell after a step. Products are rounded before they
+// are added.
+func (c chip) after(t, north, south, west, east, power float32) float32 {
+	vertical := float32((north + south - float32(2*t)) * c.ry)
+	horizontal := float32((east + west - float32(2*t)) * c.rx)
+	return t + float32(c.rate*(power+vertical+horizontal+float32((ambient-t)*c.rz)))
+}
+
+func newHotspot(p Params) (Workload, error) {
+	w := &hotspot{base: base{Params: p}}
+	w.side = side(p.elements(4 * 3))
+	w.chip = newChip(w.side)
+	n := w.side * w.side
+	want(&w.arrays, &w.temp[0], "hotspot.temp0", n, w.start())
+	want(&w.arrays, &w.temp[1], "hotspot.temp1", n, nil)
+	want(&w.arrays, &w.power, "hotspot.power", n, w.heat())
+	return w, nil
+}
+
+// side is that of the largest square of n cells.
+func side(n uint64) uint64 { return max(uint64(math.Sqrt(float64(n))), 2) }
+
+func (w *hotspot) start() func(uint64, []float32) { return units(w.Seed, 0, 70, 90) }
+
+func (w *hotspot) heat() func(uint64, []float32) { return units(w.Seed, 1, 0, 0.01) }
+
+// Describe implements Workload.
+func (w *hotspot) Describe() string {
+	return fmt.Sprintf("a chip of %d x %d float32 cells, %d time steps, %d a launch", w.side, w.side, w.Iterations, pyramid)
+}
+
+// Size implements Workload.
+func (w *hotspot) Size() uint64 { return w.arrays.size() }
+
+// Arrays implements Workload.
+func (w *hotspot) Arrays() []string { return w.arrays.names() }
+
+// Setup implements Workload.
+func (w *hotspot) Setup(ctx context.Context, mem *tritier.Memory) error {
+	return w.arrays.setup(ctx, mem, &w.base)
+}
+
+// band is what the threads that are resident at a time have of the grid: whole rows.
+func (b *base) band(cols uint64) uint64 { return max(uint64(b.Batch)/cols, 1) }
+
+// Run implements Workload.
+func (w *hotspot) Run(ctx context.Context, _ *tritier.Memory) error {
+	w.expect(int64(w.side) * int64(w.Iterations))
+	rows := w.band(w.side)
+	n := (rows + 2*pyramid) * w.side
+	t := &chipTile{now: make([]float32, n), next: make([]float32, n), power: make([]float32, n)}
+	w.last = 0
+	for step := 0; step < w.Iterations; step += pyramid {
+		steps := uint64(min(pyramid, w.Iterations-step))
+		err := w.launch("heat", func() error {
+			return batches(w.side, rows, func(low, high uint64) error { return w.tile(ctx, t, steps, low, high) })
+		})
+		if err != nil {
+			return err
+		}
+		w.last = 1 - w.last
+	}
+	return nil
+}
+
+// chipTile is the shared memory of a tile: rows and their halo.
+type chipTile struct{ now, next, power []float32 }
+
+// tile takes rows [low, high) some steps further; the halo shrinks by a row on
+// each side with every step.
+func (w *hotspot) tile(ctx context.Context, t *chipTile, steps, low, high uint64) error {
+	from, to := low-min(low, steps), min(high+steps, w.side)
+	if err := w.temp[w.last].Read(ctx, from*w.side, t.now[:(to-from)*w.side]); err != nil {
+		return err
+	}
+	pFrom, pTo := low-min(low, steps-1), min(high+steps-1, w.side)
+	if err := w.power.Read(ctx, pFrom*w.side, t.power[:(pTo-pFrom)*w.side]); err != nil {
+		return err
+	}
+	for k := range steps {
+		halo := steps - 1 - k
+		for y := low - min(low, halo); y < min(high+halo, w.side); y++ {
+			w.row(t, y, from, pFrom)
+		}
+		t.now, t.next = t.next, t.now
+	}
+	w.step((high - low) * steps)
+	return w.temp[1-w.last].Write(ctx, low*w.side, t.now[(low-from)*w.side:(high-from)*w.side])
+}
+
+// row takes row y a step further; cells at the border see themselves beyond it.
+func (w *hotspot) row(t *chipTile, y, from, powerFrom uint64) {
+	n := w.side
+	at := (y - from) * n
+	north, south := at, at
+	if y > 0 {
+		north = at - n
+	}
+	if y+1 < n {
+		south = at + n
+	}
+	power := (y - powerFrom) * n
+	for x := range n {
+		west, east := x-min(x, 1), min(x+1, n-1)
+		t.next[at+x] = w.after(t.now[at+x], t.now[north+x], t.now[south+x], t.now[at+west], t.now[at+east], t.power[power+x])
+	}
+}
+
+// Verify implements Workload.
+func (w *hotspot) Verify(ctx context.Context, _ *tritier.Memory) error {
+	n := int(w.side)
+	now, power := made(w.side*w.side, w.start()), made(w.side*w.side, w.heat())
+	at := func(y, x int) float32 { return now[min(max(y, 0), n-1)*n+min(max(x, 0), n-1)] }
+	for range w.Iterations {
+		next := make([]float32, n*n)
+		for y := range n {
+			for x := range n {
+				next[y*n+x] = w.after(at(y, x), at(y-1, x), at(y+1, x), at(y, x-1), at(y, x+1), power[y*n+x])
+			}
+		}
+		now = next
+	}
+	return compare(ctx, w.temp[w.last], now)
+}
