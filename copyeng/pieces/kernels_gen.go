@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6dd3aa17450edbc70219e98dad551669536af5c677e0eb8527ecf0268c4f19fa
+// sha256:f80e368264740a1986e470c6be9844fc00cf98b2cd7e931074b7c0621983374d
 //
 //go:embed pieces.ptx
 var kernelsPiecesSm70 []byte
@@ -21,6 +21,7 @@ var kernelsPiecesSm70 []byte
 // The device's own values, from pieces.cu.
 const (
 	blockThreads = 256
+	pieceBytes   = 24
 )
 
 // kernels are the kernels of pieces.cu, loaded into one context. Its

@@ -6,7 +6,6 @@
 // a long one by the whole warp, 16 bytes a lane where both sides are aligned so.
 #include "tritier.cuh"
 
-// ptxgen:type Piece size=24 go=piece
 struct Piece {
     uint64_t frame;  // bytes from the base of the frames
     uint64_t buffer; // bytes from the base of the buffer
@@ -15,6 +14,7 @@ struct Piece {
 };
 
 TRITIER_EXPORT_CONST(block_threads, 256);
+TRITIER_EXPORT_CONST(piece_bytes, sizeof(Piece));
 constexpr uint32_t kThreads = 256, kWarps = kThreads / 32;
 constexpr uint32_t kShort = 64; // bytes that a lane moves alone
 
