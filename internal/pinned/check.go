@@ -3,6 +3,7 @@ package pinned
 import (
 	"errors"
 	"fmt"
+	"runtime"
 )
 
 // reserved returns what a pool of size bytes needs so that the machine is not left without any memory: page tables, the driver's
@@ -13,12 +14,14 @@ func reserved(size uint64) uint64 {
 }
 
 // Check compares a pool of size bytes on a node (-1 for any) with every limit but RLIMIT_MEMLOCK, to which the CUDA driver is not subject
-// (VFIO is: see [HostLimits.Memlock]). The error holds a [*LimitError] for each limit that it does not fit.
+// (VFIO is: see [HostLimits.Memlock]). Of RLIMIT_AS and RLIMIT_DATA a part stays for the program (see [HostLimits.Largest]). The error
+// holds a [*LimitError] for each limit that it does not fit.
 func (l *HostLimits) Check(size uint64, node int) error {
 	return errors.Join(l.checkProcess(size), l.checkMemory(size), l.checkCgroups(size), l.checkNode(size, node))
 }
 
-// Largest returns the bytes of the largest pool that [HostLimits.Check] lets pass.
+// Largest returns the bytes of the largest pool that [HostLimits.Check] lets pass, which leaves the program room to go on: of RLIMIT_AS and
+// RLIMIT_DATA a sixteenth of what is left, and at least 256 MiB; of RLIMIT_AS at least 72 MiB more for each of GOMAXPROCS + 8 threads.
 func (l *HostLimits) Largest(node int) uint64 {
 	var low, high uint64 = 0, 1 << 60
 	for low < high { // 60 rounds
@@ -50,14 +53,41 @@ func (l *HostLimits) checkProcess(size uint64) error {
 	const maps = 4
 	mapped := size + max(l.HugePages.Bytes, ChunkAlign)
 	errs := []error{
-		fits(LimitAddressSpace, "", mapped, left(l.AddressSpace.Soft, l.VirtualSize), "raise it: ulimit -v unlimited"),
-		fits(LimitData, "", mapped, left(l.Data.Soft, l.DataSize), "raise it: ulimit -d unlimited"),
+		fitsProcess(LimitAddressSpace, mapped, left(l.AddressSpace.Soft, l.VirtualSize), "ulimit -v unlimited"),
+		fitsProcess(LimitData, mapped, left(l.Data.Soft, l.DataSize), "ulimit -d unlimited"),
 		fits(LimitMaps, "", maps, left(l.MaxMaps, l.Maps), fmt.Sprintf("raise it: sysctl vm.max_map_count=%d", 2*min(l.MaxMaps, 1<<30))),
 	}
 	if l.Overcommit == 2 {
 		errs = append(errs, fits(LimitCommit, "", mapped, left(l.CommitLimit, l.Committed), "it is 2, which limits what may be promised: raise vm.overcommit_ratio or vm.overcommit_kbytes, or set vm.overcommit_memory=0"))
 	}
 	return errors.Join(errs...)
+}
+
+const (
+	// heapSpare is room for some arenas of Go's heap, 64 MiB of addresses each, and for what libraries allocate.
+	heapSpare = 256 << 20
+	// threadSpare is what a thread takes of addresses: 8 MiB of stack, and 64 MiB that glibc's malloc reserves for a thread that calls it.
+	threadSpare = 72 << 20
+	// otherThreads are those that the Go runtime has beside the GOMAXPROCS that run goroutines.
+	otherThreads = 8
+)
+
+// spare returns what a pool leaves of a limit of the process: Go ends a program whose heap cannot grow or whose thread cannot start, and
+// no error comes before that. It is a sixteenth of what is left, and at least heapSpare; of addresses, room for threads too.
+func spare(limit string, left uint64) uint64 {
+	least := uint64(heapSpare)
+	if limit == LimitAddressSpace {
+		least += threadSpare * uint64(runtime.GOMAXPROCS(0)+otherThreads)
+	}
+	return max(left/16, least)
+}
+
+func fitsProcess(limit string, mapped, left uint64, raise string) error {
+	if left == Unlimited {
+		return nil
+	}
+	s := spare(limit, left)
+	return fits(limit, "", mapped+s, left, fmt.Sprintf("raise it: %s; what is needed includes %s for the program's heap and threads, without which Go ends it", raise, formatBytes(s)))
 }
 
 func (l *HostLimits) checkNode(size uint64, node int) error {
