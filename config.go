@@ -59,6 +59,9 @@ type Config struct {
 	// Observe, if set, is told of every page access in order, before it is made.
 	// It must not call the Memory.
 	Observe func(Access) `yaml:"-"`
+	// Events, if set, is told of every move of pages or elements that has ended.
+	// It must not call the Memory.
+	Events func(Event) `yaml:"-"`
 	// Faults, for tests, gives the fault plan of drive number i, when software
 	// serves it.
 	Faults func(i int) soft.Faults `yaml:"-"`

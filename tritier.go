@@ -87,7 +87,7 @@ func (m *Memory) assemble() (err error) {
 		return err
 	}
 	o := host.Options{PageSize: int(p.PageSize), T1: frames, T2: t2, Spares: spares, Policy: p.policy, Seed: p.Seed,
-		Retries: max(p.Retries, 0), Timeout: p.Timeout}
+		Retries: max(p.Retries, 0), Timeout: p.Timeout, Events: p.Events}
 	if p.Observe != nil {
 		o.Observe = func(array int, page uint64, op tier.Op) { p.Observe(Access{m.t3.name(array), page, op}) }
 	}

@@ -24,6 +24,8 @@ func (m *Memory) carry(w *tier.Wave) error {
 	// cut in two would leave the tiers unknown.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), m.o.Timeout)
 	defer cancel()
+	begun := m.began()
+	defer func() { m.ended(EventMiss, begun, len(w.Misses), 0) }()
 	m.list(w)
 	reads := m.begin(m.io.first)
 	if err := m.copy(t1ToT2, m.io.out); err != nil {
@@ -111,6 +113,7 @@ func (s started) wait(ctx context.Context) error {
 		return err
 	}
 	s.m.stats.transferred(s.list, s.m.o.PageSize, time.Since(s.at))
+	s.m.moved(s.list, s.at)
 	return nil
 }
 
@@ -167,14 +170,15 @@ func (m *Memory) copy(e edge, list []Copy) error {
 		return nil
 	}
 	begun := time.Now()
-	move := m.eng.Out
+	move, kind := m.eng.Out, EventDemote
 	if e == t2ToT1 {
-		move = m.eng.In
+		move, kind = m.eng.In, EventPromote
 	}
 	if err := move(list); err != nil {
 		return err
 	}
 	m.stats.Edges[e].add(len(list), m.o.PageSize, time.Since(begun))
+	m.ended(kind, begun, len(list), uint64(len(list))*uint64(m.o.PageSize))
 	return nil
 }
 
@@ -203,10 +207,13 @@ func (m *Memory) elements(w *tier.Wave) error {
 	if len(l.pieces) == 0 {
 		return nil
 	}
+	move, begun := m.eng.Store, m.began()
 	if run.Op == tier.Read {
-		return m.eng.Load(run.Buffer, l.pieces)
+		move = m.eng.Load
 	}
-	return m.eng.Store(run.Buffer, l.pieces)
+	err := move(run.Buffer, l.pieces)
+	m.handed(l.pieces, begun)
+	return err
 }
 
 // explain says what would have to be different for an access that was refused, and

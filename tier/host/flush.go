@@ -42,7 +42,10 @@ func (m *Memory) flush(ctx context.Context) error {
 		}
 		from = places[n-1].Page + 1
 	}
-	if failed.Err = m.t3.Flush(ctx); failed.Err != nil || failed.Failed > 0 {
+	begun := m.began()
+	failed.Err = m.t3.Flush(ctx)
+	m.ended(EventFlush, begun, 1, 0)
+	if failed.Err != nil || failed.Failed > 0 {
 		return &failed
 	}
 	return nil

@@ -28,6 +28,9 @@ type Options struct {
 	Timeout time.Duration
 	// Observe, if set, is told of every page access, in order, before it is made.
 	Observe func(array int, page uint64, op tier.Op)
+	// Events, if set, is told of every move that has ended. It must not call the
+	// Memory.
+	Events func(Event)
 }
 
 const defaultTimeout = 30 * time.Second
