@@ -42,6 +42,7 @@ var rules = []rule{
 	{"sim/trace", []string{"sim/trace"}, "readers stand alone"},
 	{"sim/workload", []string{"sim/workload", "sim/trace", "internal/units"}, "generators make traces"},
 	{"workload", []string{"workload", rootOnly}, "programs over the public API alone"},
+	{"metrics", []string{rootOnly, "copyeng", "tier/host"}, "reads what a Memory counts"},
 	{"cmd", []string{"*"}, "commands assemble everything"},
 	{"internal", []string{"internal", "libnvm", "tier", "placement"}, "helpers know no command and no simulator"},
 	{"internal/lint", nil, "looks at source only"},
