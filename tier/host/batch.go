@@ -37,7 +37,7 @@ type batch struct {
 	failed BatchError
 }
 
-// wavesOf bounds the accesses that are planned before they are carried out, so
+// mostAccesses bounds the accesses that are planned before they are carried out, so
 // that a batch of hits alone does not grow without end.
 const mostAccesses = 1 << 14
 
@@ -53,13 +53,16 @@ func (m *Memory) Run(ctx context.Context, b *Batch) error {
 	if err := m.checkBatch(b); err != nil {
 		return err
 	}
-	run := &batch{Batch: b}
-	return m.run(ctx, run)
+	return m.run(ctx, &batch{Batch: b})
 }
 
 func (m *Memory) run(ctx context.Context, run *batch) error {
 	m.batch, m.ctx = run, ctx
-	defer func() { m.batch, m.ctx = nil, context.Background() }()
+	run.order, run.access = m.order[:0], m.access[:0]
+	defer func() {
+		m.order, m.access = run.order[:0], run.access[:0]
+		m.batch, m.ctx = nil, context.Background()
+	}()
 	lanes := max(run.Lanes, 1)
 	for at := 0; at < len(run.Spans); at += lanes {
 		if err := m.group(run, run.Spans[at:min(at+lanes, len(run.Spans))]); err != nil {
@@ -96,7 +99,7 @@ func (m *Memory) group(run *batch, spans []Span) error {
 			op = tier.Overwrite
 		}
 		run.access = append(run.access, [2]int{from, len(run.order)})
-		if err := m.access(page, op, len(run.access)-1); err != nil {
+		if err := m.use(page, op, len(run.access)-1); err != nil {
 			return err
 		}
 	}
@@ -106,8 +109,8 @@ func (m *Memory) group(run *batch, spans []Span) error {
 	return m.finish(run)
 }
 
-// access plans one access, unless the caller has given up.
-func (m *Memory) access(page placement.Page, op tier.Op, tag int) error {
+// use plans one access, unless the caller has given up.
+func (m *Memory) use(page placement.Page, op tier.Op, tag int) error {
 	if m.ctx.Err() != nil {
 		return m.giveUp()
 	}

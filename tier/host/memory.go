@@ -50,6 +50,8 @@ type Memory struct {
 	ctx    context.Context // of its caller
 	stats  Stats
 	io     ioLists // reused by every wave
+	order  []Span  // and these by every batch, see batch
+	access [][2]int
 }
 
 // array is a range of dense page indices.
