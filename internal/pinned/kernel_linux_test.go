@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -109,6 +110,44 @@ func TestAffinityIsRestored(t *testing.T) {
 	}
 }
 
+// A thread whose affinity cannot be restored ends: nothing else of the program runs on it.
+func TestThreadsOfLostAffinityEnd(t *testing.T) {
+	l, err := Limits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.AllowedCPUs) < 2 {
+		t.Skip("this process may use one CPU only")
+	}
+	only := l.AllowedCPUs[1]
+	// The first thread of a process cannot end: Go lets it sleep for ever.
+	first := os.Getpid()
+	before := threadMasks(t, first)
+	cfg := own(64 * mib)
+	cfg.Node, cfg.Workers, cfg.kernel = 0, 4, &stubborn{watcher{linux: linux{}, only: only}}
+	cfg.Root = plenty().with("sys/devices/system/node/node0/cpulist", fmt.Sprint(only), "proc/self/status", "Cpus_allowed_list: 0-4095\nMems_allowed_list: 0-1\n").fs()
+	p := mustOpen(t, cfg)
+	if notes := p.Stats().Notes; !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "ended: "+unix.EPERM.Error()) }) {
+		t.Errorf("notes %q", notes)
+	}
+	// The kernel lists a thread until it has ended, which it does after its goroutine.
+	after := threadMasks(t, first)
+	for begin := time.Now(); !slices.Equal(before, after) && time.Since(begin) < 20*time.Second; after = threadMasks(t, first) {
+		time.Sleep(time.Millisecond)
+	}
+	if len(before) != 1 || !slices.Equal(before, after) {
+		t.Errorf("threads' CPUs were %q and are %q", before, after)
+	}
+}
+
+// stubborn restores no affinity.
+type stubborn struct{ watcher }
+
+func (s *stubborn) pin(cpus []int) (func() error, error) {
+	_, err := s.watcher.pin(cpus)
+	return func() error { return unix.EPERM }, err
+}
+
 // watcher looks at the affinity of the threads that touch. It leaves the NUMA policy alone, which a container may refuse.
 type watcher struct {
 	linux
@@ -131,14 +170,17 @@ func (w *watcher) populate(mem []byte) error {
 	return w.linux.populate(mem)
 }
 
-// threadMasks lists the different sets of CPUs of the process's threads.
-func threadMasks(t *testing.T) (masks []string) {
+// threadMasks lists the different sets of CPUs of the process's threads, without those of some threads.
+func threadMasks(t *testing.T, without ...int) (masks []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/status")
 	if err != nil || len(files) == 0 {
 		t.Skip("no threads in proc")
 	}
 	for _, f := range files {
+		if slices.ContainsFunc(without, func(tid int) bool { return strings.Contains(f, fmt.Sprintf("/task/%d/", tid)) }) {
+			continue
+		}
 		b, err := os.ReadFile(f)
 		if err != nil {
 			continue // the thread has ended

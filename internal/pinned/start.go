@@ -70,8 +70,8 @@ func (s *start) run(parent context.Context) error {
 }
 
 // work touches pieces until none is left. Its thread belongs to it alone while its affinity is changed. A thread whose affinity cannot be
-// restored is used on all the same: to end it by leaving it locked would be neat, but purego, by which the CUDA driver is loaded, writes
-// into the part of a thread's stack that its end needs (amd64 with cgo), and the process would crash.
+// restored stays locked, so that it ends with this goroutine (the process's first thread sleeps for ever instead): nothing else of the
+// program shall be held to the node's CPUs.
 func (s *start) work(ctx context.Context) error {
 	if len(s.place.cpus) > 0 {
 		runtime.LockOSThread()
@@ -82,7 +82,8 @@ func (s *start) work(ctx context.Context) error {
 		} else {
 			defer func() {
 				if err := restore(); err != nil {
-					s.notes.add("a thread stays on the node's CPUs: %v", err)
+					s.notes.add("threads held to the node's CPUs were ended: %v", err)
+					return
 				}
 				runtime.UnlockOSThread()
 			}()

@@ -110,7 +110,7 @@ func TestPlacement(t *testing.T) {
 		"no NUMA":                  {[]string{"sys/devices/system/node/online", "-"}, func(c *Config, _ *ledger) { c.Node = 0 }, PolicyAny, nil, nil, 2, ""},
 		"many workers, few pieces": {nil, func(c *Config, _ *ledger) { c.Workers = 99 }, PolicyBound, []string{"bound 1"}, []int{4, 5, 6, 7}, 3, ""},
 		"pinning refused":          {nil, func(_ *Config, l *ledger) { l.pinErr = syscall.EPERM }, PolicyBound, []string{"bound 1"}, []int{4, 5, 6, 7}, 2, "touched from any CPU"},
-		"affinity not restored":    {nil, func(_ *Config, l *ledger) { l.unpinErr = syscall.EPERM }, PolicyBound, []string{"bound 1"}, []int{4, 5, 6, 7}, 2, "a thread stays"},
+		"affinity not restored":    {nil, func(_ *Config, l *ledger) { l.unpinErr = syscall.EPERM }, PolicyBound, []string{"bound 1"}, []int{4, 5, 6, 7}, 2, "threads held to the node's CPUs were ended"},
 		"no huge pages":            {nil, func(_ *Config, l *ledger) { l.hugeErr = syscall.EINVAL }, PolicyBound, []string{"bound 1"}, []int{4, 5, 6, 7}, 2, "huge pages"},
 		"small pages":              {nil, func(c *Config, l *ledger) { c.HugePages, l.hugeErr = HugeNever, syscall.EINVAL }, PolicyBound, []string{"bound 1"}, []int{4, 5, 6, 7}, 2, ""},
 	} {
