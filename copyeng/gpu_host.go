@@ -14,8 +14,8 @@ import (
 const poolBytes = 16 << 20
 
 // AllocateHost gives pinned, mapped host memory on the GPU's NUMA node, zeroed,
-// that begins at a multiple of MinPage.
-// A *pinned.LimitError says which limit is in the way.
+// that begins at a multiple of MinPage. A *LimitError says which limit is in the
+// way.
 func (g *GPU) AllocateHost(size uint64) (*Space, error) {
 	return g.AllocateHostProgress(context.Background(), size, nil)
 }

@@ -3,6 +3,8 @@ package copyeng
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/tritier/tritier/internal/pinned"
 )
 
 // Kind is where a space's memory is.
@@ -57,6 +59,10 @@ func (s *Space) Close() error {
 	}
 	return s.free()
 }
+
+// LimitError says that host memory does not fit into one of the machine's limits
+// (physical memory, a control group, RLIMIT_AS, ...), which, and what to do.
+type LimitError = pinned.LimitError
 
 // LendError says why memory cannot be lent to an engine.
 type LendError struct {

@@ -14,10 +14,10 @@ import (
 // Context is a share of a device's primary context: the one that CUDA's
 // runtime, and so every other library in the process, uses for the device.
 // Its methods, and those of what it makes, may be called from any goroutine.
-//
-// Locks: mu of the Context is taken before reg, and the lock of an object
-// (object.mu) before both of its context's.
 type Context struct {
+	// Lock order: the lock of an object that the context made (object.mu),
+	// then mu, then reg.
+
 	driver *Driver
 	device *Device
 	handle uintptr

@@ -47,7 +47,10 @@
 // # Errors
 //
 // A failed call is an *Error, with CUDA's own name and text for the result;
-// errors.Is compares it with a Result or one of the Err variables. Faults of
+// errors.Is compares it with a Result or one of the Err variables. What the
+// driver is not even asked for, such as an allocation of no bytes, a launch of no
+// blocks or a call on nil, is an *Error with InvalidValue that names the function
+// of this package. Faults of
 // kernels and asynchronous copies are found by whichever call comes next, so an error
 // need not be about the call that returned it. Some faults (Result.Sticky)
 // end the context: its first one is remembered, Context.Err gives it, and every

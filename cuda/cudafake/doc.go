@@ -20,7 +20,9 @@
 // an access outside loses the context with IllegalAddress, as on a GPU.
 // Device and pinned memory come from ranges of their own with unmapped pages
 // around each allocation, and addresses are not soon used again: a raw pointer
-// that overruns, or outlives, its allocation faults at once.
+// that overruns, or outlives, its allocation faults at once. An argument that
+// leads to no memory of the host, which would end a program over the driver,
+// is InvalidValue and a violation.
 //
 // # Kernels
 //
@@ -33,8 +35,4 @@
 // The fake has no unified memory, no graphs and no textures. Copies are not
 // faster on more streams. A kernel that ignores Launch.Done cannot be ended:
 // Close then says so.
-//
-// Lock order: GPU.mu protects all of the package's state, and is the only
-// lock; bulk copies and kernels run without it, on allocations that are pinned
-// for as long (block.pins).
 package cudafake

@@ -29,7 +29,10 @@ type GPU struct {
 	wake       chan struct{} // has room for one: the scheduler has something new to look at
 	goroutines sync.WaitGroup
 
-	mu          sync.Mutex // protects all that follows, and the state of every object
+	// mu protects all that follows, and the state of every object; it is the
+	// package's only lock. Bulk copies and kernels run without it, on
+	// allocations that are pinned for as long (block.pins).
+	mu          sync.Mutex
 	idle        *sync.Cond // on mu: an operation ended or a block was unpinned
 	rng         *rand.Rand
 	initialised bool

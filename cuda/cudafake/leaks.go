@@ -51,7 +51,7 @@ func (g *GPU) leaksOf(x *context) []string {
 }
 
 // Violations lists what the fake saw and a driver would not report, or not so
-// clearly: wrong argument counts, missing functions called, stale handles,
+// clearly: wrong argument counts, addresses of no memory, missing functions called, stale handles,
 // frees of what is not live, copies that overlap or whose memory went away,
 // bytes written beside an allocation, kernels nobody registered or that
 // failed. A test of correct code finds none. The list ends at a thousand.

@@ -15,7 +15,8 @@
 // # Limits
 //
 // Memory that does not fit must never be found out by the kernel's out-of-memory killer. [Open] compares the size with every limit
-// that it can read before it touches anything, and again while it does, and answers with a [*LimitError] that names the limit.
+// that it can read before it touches anything, and again while it does, and answers with a [*LimitError] that names the limit. Nor does a
+// pool take all that RLIMIT_AS and RLIMIT_DATA leave: Go ends a program whose heap cannot grow (see [HostLimits.Largest]).
 //
 // # Lifetime
 //
@@ -26,5 +27,5 @@
 //
 // # Concurrency
 //
-// Everything may be called from several goroutines. Pool.mu guards the allocator; no callback runs under it.
+// Everything may be called from several goroutines. Callbacks run under no lock of the pool's.
 package pinned
