@@ -95,11 +95,11 @@ func (f *benchCopyFlags) settings(given func(flag string) bool) (*copySettings, 
 	if err := checkCopyFlags(f.runs, f.bytes); err != nil {
 		return nil, err
 	}
-	pages, err := parseSweep("--page", f.pages, units.ParseBytes, copyeng.MinPage, copyeng.MaxPage)
+	pages, err := parseSweep("--page", f.pages, sizeQuantity, copyeng.MinPage, copyeng.MaxPage)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := parseSweep("--pages", f.counts, units.ParseCount, 1, copyeng.MaxPages)
+	counts, err := parseSweep("--pages", f.counts, countQuantity, 1, copyeng.MaxPages)
 	if err != nil {
 		return nil, err
 	}

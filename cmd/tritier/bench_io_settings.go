@@ -180,19 +180,19 @@ func (f *benchIOFlags) lists() (l ioLists, err error) {
 		to          *[]int
 		flag        string
 		list        []string
-		parse       func(string) (uint64, error)
+		of          quantity
 		least, most uint64
 	}{
-		{&l.sizes, "--size", f.sizes, units.ParseBytes, leastIOSize, mostIOSize},
-		{&l.warps, flag, counts, units.ParseCount, uint64(unit), uint64(mostWarps * unit)},
-		{&l.queues, "--queues", f.queues, units.ParseCount, 1, mostIOQueues},
-		{&l.service, "--service-threads", f.service, units.ParseCount, 1, 256},
+		{&l.sizes, "--size", f.sizes, sizeQuantity, leastIOSize, mostIOSize},
+		{&l.warps, flag, counts, countQuantity, uint64(unit), uint64(mostWarps * unit)},
+		{&l.queues, "--queues", f.queues, countQuantity, 1, mostIOQueues},
+		{&l.service, "--service-threads", f.service, countQuantity, 1, 256},
 	} {
 		if x.list == nil { // --queues alone may be left out
 			*x.to = []int{0}
 			continue
 		}
-		list, err := parseSweep(x.flag, x.list, x.parse, x.least, x.most)
+		list, err := parseSweep(x.flag, x.list, x.of, x.least, x.most)
 		if err != nil {
 			return l, err
 		}

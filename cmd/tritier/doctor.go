@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/copyeng"
+	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/internal/doctor"
 	"github.com/tritier/tritier/internal/gpuinfo"
 	"github.com/tritier/tritier/internal/pci"
@@ -77,6 +79,8 @@ func checkFolder(dir string) error {
 func thisMachine(dir string, gpus doctor.GPUReader) doctor.Machine {
 	m := doctor.Host(dir, gpus)
 	m.Kernels = doctorKernels
+	m.Features.GPUInitiated, m.Features.PeerToPeer = bamio.Features()
+	m.Driver = func() (*cuda.Driver, error) { return openCUDA() }
 	m.Calibration = calibrationState
 	m.Drives = func() ([]doctor.Drive, error) {
 		return doctorDrives(pci.Host(), func(address string) error { return vfio.Probe(vfio.Kernel(), address) })

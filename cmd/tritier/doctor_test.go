@@ -113,6 +113,37 @@ func TestDoctorDrives(t *testing.T) {
 	}
 }
 
+// The doctor says of this program what package bamio says of itself: GPU threads
+// may write requests where there is a GPU, and no drive writes into its memory.
+func TestDoctorFeatures(t *testing.T) {
+	requests := func() map[string]string {
+		r, err := thisMachine(t.TempDir(), gpuinfo.OpenWithoutNVML(t.TempDir())).Collect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := map[string]string{}
+		for _, p := range r.Paths {
+			m[p.ID] = p.Requests
+			if p.ID == "nvme-p2p" && (p.Status != doctor.Missing || !strings.Contains(p.Notes[0], "this version of tritier has no such path: ")) {
+				t.Errorf("%+v", p)
+			}
+		}
+		return m
+	}
+	withoutGPU(t, errors.New("no driver"))
+	for id, text := range requests() {
+		if !strings.HasPrefix(text, "a CPU thread, served by ") {
+			t.Errorf("without a GPU, %s: requests written by %s", id, text)
+		}
+	}
+	withFakeGPU(t)
+	for id, text := range requests() {
+		if !strings.HasPrefix(text, "GPU threads or a CPU thread, served by ") {
+			t.Errorf("with a GPU, %s: requests written by %s", id, text)
+		}
+	}
+}
+
 func TestCalibrationState(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	const uuid = "GPU-00000000-0000-0000-0000-000000000001"

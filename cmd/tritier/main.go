@@ -1,5 +1,9 @@
-// Command tritier replays access traces through three memory tiers, and makes,
-// converts and describes such traces. See tritier --help.
+// Command tritier is about arrays that live in GPU memory, host memory and on
+// NVMe drives at once. It says what a machine can do for them (doctor), measures
+// copies between host and GPU (calibrate, bench copy), I/O that GPU threads or
+// the CPU submit (bench io) and drives (nvme), replays access traces through the
+// three tiers under any placement policy (replay), and makes, converts and
+// describes such traces (trace). See tritier --help.
 package main
 
 import (

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -147,15 +148,15 @@ func (f *benchFlags) check() error {
 
 // combinations multiplies the lists out.
 func (f *benchFlags) combinations(drives int) ([]cell, error) {
-	sizes, err := parseSweep("--size", f.sizes, units.ParseBytes, 512, maxIOSize)
+	sizes, err := parseSweep("--size", f.sizes, sizeQuantity, 512, maxIOSize)
 	if err != nil {
 		return nil, err
 	}
-	depths, err := parseSweep("--depth", f.depths, units.ParseCount, 1, maxDepth)
+	depths, err := parseSweep("--depth", f.depths, countQuantity, 1, maxDepth)
 	if err != nil {
 		return nil, err
 	}
-	queues, err := parseSweep("--queues", f.queues, units.ParseCount, 1, maxQueues)
+	queues, err := parseSweep("--queues", f.queues, countQuantity, 1, maxQueues)
 	if err != nil {
 		return nil, err
 	}
@@ -183,27 +184,39 @@ func (f *benchFlags) combinations(drives int) ([]cell, error) {
 	return cells, nil
 }
 
+// quantity is what the numbers of a list are: how they are read, and written in
+// errors.
+type quantity struct {
+	parse func(string) (uint64, error)
+	text  func(uint64) string
+}
+
+var (
+	sizeQuantity  = quantity{units.ParseBytes, units.ExactBytes}
+	countQuantity = quantity{units.ParseCount, func(n uint64) string { return strconv.FormatUint(n, 10) }}
+)
+
 // parseSweep reads a list of numbers and of ranges FROM..TO that double.
-func parseSweep(flag string, list []string, parse func(string) (uint64, error), least, most uint64) ([]uint64, error) {
+func parseSweep(flag string, list []string, q quantity, least, most uint64) ([]uint64, error) {
 	var out []uint64
 	for _, s := range list {
 		from, to, isRange := strings.Cut(s, "..")
 		if !isRange {
 			to = from
 		}
-		a, err := parse(from)
+		a, err := q.parse(from)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
-		b, err := parse(to)
+		b, err := q.parse(to)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		if min(a, b) < least || max(a, b) > most {
+			return nil, fmt.Errorf("%s %s is not within %s to %s", flag, s, q.text(least), q.text(most))
 		}
 		if a > b {
 			return nil, fmt.Errorf("%s %s is reversed: write %s..%s", flag, s, to, from)
-		}
-		if a < least || b > most {
-			return nil, fmt.Errorf("%s %s is not within %d to %d", flag, s, least, most)
 		}
 		for ; a <= b; a *= 2 {
 			out = append(out, a)

@@ -13,7 +13,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/libnvm/soft"
@@ -92,7 +91,7 @@ func TestParseSweep(t *testing.T) {
 	}{
 		{"1", []uint64{1}}, {"1..8", []uint64{1, 2, 4, 8}}, {"3..13", []uint64{3, 6, 12}}, {"4,1..2", []uint64{4, 1, 2}}, {"0", nil}, {"1..64", nil}, {"2..1", nil}, {"..", nil}, {"1..", nil}, {"", nil},
 	} {
-		got, err := parseSweep("--depth", strings.Split(c.in, ","), units.ParseCount, 1, 32)
+		got, err := parseSweep("--depth", strings.Split(c.in, ","), countQuantity, 1, 32)
 		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
 			t.Errorf("%q: %v, %v, want %v", c.in, got, err, c.want)
 		}

@@ -14,14 +14,24 @@ func newRootCommand() *cobra.Command {
 	root := newGroup(&cobra.Command{
 		Use:   "tritier",
 		Short: "Three memory tiers for GPU programs: GPU memory, host memory, NVMe",
-		Long: `tritier answers what three memory tiers (GPU memory T1, host memory T2, NVMe T3)
-would do with a program's memory accesses.`,
+		Long: `tritier gives GPU programs arrays larger than GPU memory: pages live in GPU memory (T1), pinned
+host memory (T2) or on NVMe drives (T3). This command says what a machine can do for that and
+how to get what it lacks (doctor), measures its copies, I/O and drives against their own limits
+(calibrate, bench, nvme), answers what the three tiers would do with a program's accesses under
+any placement policy (replay), and makes, converts and describes traces of accesses (trace).
+Nothing needs a GPU or a drive but what measures one.`,
+		Example: `  tritier doctor
+  tritier replay
+  tritier bench copy
+  tritier bench io mem:1GiB
+  tritier nvme list`,
 	})
 	root.SilenceUsage = true  // an error is one line; --help is a request away
 	root.SilenceErrors = true // main writes it
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReplayCommand(), newTraceCommand(), newNVMeCommand())
 	root.AddCommand(newDoctorCommand(), newCalibrateCommand(), newBenchCommand())
+	root.AddCommand(newRunCommand())
 	root.SetFlagErrorFunc(flagError)
 	version := root.Flags().Bool("version", false, "say which build this is")
 	group := root.RunE

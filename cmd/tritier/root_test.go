@@ -12,6 +12,27 @@ import (
 	"unicode/utf8"
 )
 
+// The program's help says what it is about, whichever commands there are.
+func TestRootHelp(t *testing.T) {
+	root := newRootCommand()
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "help" && !strings.Contains(root.Long, c.Name()) {
+			t.Errorf("the help of tritier does not mention %s", c.Name())
+		}
+	}
+	for _, line := range strings.Split(strings.TrimSpace(root.Example), "\n") {
+		c, rest, err := newRootCommand().Find(strings.Fields(line)[1:])
+		if err != nil || errors.Join(c.ParseFlags(rest), c.ValidateArgs(c.Flags().Args())) != nil || c.Parent() == nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	for _, line := range strings.Split(root.Long, "\n") {
+		if len(line) > 100 {
+			t.Errorf("%d characters in one line: %s", len(line), line)
+		}
+	}
+}
+
 func TestErrorLine(t *testing.T) {
 	long := strings.Repeat("ä", 50_000)
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ type cudaFacts struct {
 func (c *collector) driver() (Section, []Section) {
 	s := Section{ID: "driver", Title: "CUDA driver"}
 	f, err := within(c, "the CUDA driver", c.askCUDA)
-	s.Items = append(s.Items, c.library(f, err), c.kernelModule())
+	s.Items = append(s.Items, c.library(f, err), c.kernelModule(len(f.gpus) > 0))
 	if err == nil || errors.Is(err, cuda.ErrNoDevice) {
 		s.Items = append(s.Items, c.gpuCount(f, err))
 	}
@@ -126,7 +126,9 @@ func (c *collector) nvidiaFunctions() (list []string) {
 	return list
 }
 
-func (c *collector) kernelModule() Item {
+// kernelModule looks for the driver's part in the kernel. works says that CUDA
+// finds GPUs, so that it must be there, seen or not.
+func (c *collector) kernelModule(works bool) Item {
 	const id, name = "kernel-module", "NVIDIA kernel module"
 	if v := c.read("sys/module/nvidia/version"); v != "" {
 		return found(id, name, v, Facts{"version": v})
@@ -140,8 +142,11 @@ func (c *collector) kernelModule() Item {
 			}
 		}
 	}
-	if len(c.nvidiaFunctions()) == 0 {
-		return lacking(Missing, id, name, "not loaded, or hidden by a sandbox", "", "", nil)
+	switch {
+	case works:
+		return unknown(id, name, errors.New("hidden, as by a sandbox: GPUs work, so that it is loaded"))
+	case len(c.nvidiaFunctions()) == 0:
+		return lacking(Missing, id, name, "not loaded, or hidden by a sandbox", noDriverCost, c.driverRemedy(), nil)
 	}
 	return lacking(Missing, id, name, "not loaded", noDriverCost, "modprobe nvidia (after installing the driver)", nil)
 }
@@ -213,17 +218,26 @@ func (c *collector) nvml() Item {
 		return found(id, name, "driver "+version, Facts{"driver_version": version})
 	}
 	const cost = "no utilisation, traffic, temperature and ECC errors of GPUs; the link's state comes from sysfs where that shows it"
+	const remedy = "see whether nvidia-smi works, and the kernel's log (dmesg)"
 	var u *gpuinfo.UnavailableError
 	if errors.As(err, &u) {
 		value := string(u.Reason)
 		if u.Detail != "" {
 			value += ": " + u.Detail
 		}
-		remedy := u.Advice()
+		remedy := orElse(u.Advice(), remedy)
 		if u.Reason == gpuinfo.NoLibrary && len(c.nvidiaFunctions()) == 0 && len(c.gpus) == 0 {
 			remedy = "it comes with the NVIDIA driver, which is of no use without a GPU"
 		}
 		return lacking(Missing, id, name, value, cost, remedy, Facts{"reason": string(u.Reason)})
 	}
-	return lacking(Missing, id, name, err.Error(), cost, "", nil)
+	return lacking(Missing, id, name, err.Error(), cost, remedy, nil)
+}
+
+// orElse is s, or other where s says nothing.
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
 }

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +103,29 @@ func TestDriverHangs(t *testing.T) {
 	want(t, r, "memory", "", "available", OK, "32GiB available of 64GiB")
 }
 
+// In a sandbox that hides the kernel's side, a driver that finds GPUs must be loaded.
+func TestHiddenKernelModule(t *testing.T) {
+	want(t, collect(t, testMachine(t, nil)), "driver", "", "kernel-module", Missing, "hidden by a sandbox", "nothing is to be installed without one", noDriverCost)
+	want(t, collect(t, withGPUs(t, testMachine(t, nil))), "driver", "", "kernel-module", Unknown, "GPUs work, so that it is loaded")
+}
+
+// What could not be found out says what may help to.
+func TestUnknownHasAdvice(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&TimeoutError{What: "x", After: time.Second}, "dmesg"},
+		{&gpuinfo.NotFoundError{Address: address0, Err: errors.Join(noCgo, errTest)}, "CGO_ENABLED=1"},
+		{&gpuinfo.UnavailableError{What: "NVML", Reason: gpuinfo.NoLibrary}, "libnvidia-ml.so.1"},
+		{errTest, ""},
+	} {
+		if i := unknown("id", "name", c.err); i.Status != Unknown || !strings.Contains(i.Remedy, c.want) || (i.Remedy == "") != (c.want == "") || i.Cost != "" {
+			t.Errorf("%v: %+v, want advice with %q", c.err, i, c.want)
+		}
+	}
+}
+
 func TestNVML(t *testing.T) {
 	m := testMachine(t, nil)
 	m.GPUs = &fakeGPUs{}
@@ -111,4 +136,8 @@ func TestNVML(t *testing.T) {
 	want(t, collect(t, m), "driver", "", "nvml", Missing, "install the driver's libnvidia-ml.so.1")
 	m.GPUs = &fakeGPUs{nvml: &gpuinfo.UnavailableError{What: "NVML", Reason: gpuinfo.Refused, Detail: "Driver Not Loaded"}}
 	want(t, collect(t, m), "driver", "", "nvml", Missing, "refused: Driver Not Loaded", "nvidia-smi")
+	m.GPUs = &fakeGPUs{nvml: &gpuinfo.UnavailableError{What: "NVML", Reason: gpuinfo.NotReported}}
+	want(t, collect(t, m), "driver", "", "nvml", Missing, "not reported", "nvidia-smi")
+	m.GPUs = &fakeGPUs{nvml: errTest}
+	want(t, collect(t, m), "driver", "", "nvml", Missing, "it rained in", "nvidia-smi")
 }

@@ -52,7 +52,7 @@ type Kernels struct {
 // Features says which ways for data this program has; what it has not is not offered, whatever the machine could do.
 type Features struct {
 	GPUInitiated bool // GPU threads write NVMe requests
-	PeerToPeer   bool // a drive writes into GPU memory
+	PeerToPeer   bool // a drive writes into GPU memory; no transport of this program can where it is false
 }
 
 // DefaultDeadline bounds a probe. Initialising a driver that has to wake eight GPUs takes some seconds.
@@ -94,6 +94,8 @@ type collector struct {
 	drives    []Drive
 	direct    Direct
 	uring     error
+
+	uringRemedy string // how to get io_uring, where it is missing
 }
 
 // TimeoutError says that a probe did not answer.

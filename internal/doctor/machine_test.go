@@ -120,7 +120,7 @@ func collect(t *testing.T, m Machine) *Report {
 	return r
 }
 
-// checkReport holds for every report: each item says something, what is lacking says what it costs or why that is nothing, and the counts add
+// checkReport holds for every report: each item says something, what is lacking says what that costs and how to get it, and the counts add
 // up.
 func checkReport(t *testing.T, r *Report) {
 	t.Helper()
@@ -135,17 +135,17 @@ func checkReport(t *testing.T, r *Report) {
 				t.Errorf("%s: empty: %+v", s.ID, i)
 			}
 			switch i.Status {
-			case OK, Unknown:
+			case OK:
 				if i.Cost != "" || i.Remedy != "" {
 					t.Errorf("%s/%s is %s and has a remedy: %+v", s.ID, i.ID, i.Status, i)
 				}
-			case Limited:
-				if i.Cost == "" || i.Remedy == "" {
-					t.Errorf("%s/%s is limited and does not say what to do: %+v", s.ID, i.ID, i)
+			case Unknown:
+				if i.Cost != "" {
+					t.Errorf("%s/%s is not known and costs something: %+v", s.ID, i.ID, i)
 				}
-			case Missing:
-				if i.Cost != "" && i.Remedy == "" {
-					t.Errorf("%s/%s is missing and does not say how to get it: %+v", s.ID, i.ID, i)
+			case Limited, Missing:
+				if i.Cost == "" || i.Remedy == "" {
+					t.Errorf("%s/%s is %s and does not say what that costs and how to get it: %+v", s.ID, i.ID, i.Status, i)
 				}
 			default:
 				t.Errorf("%s/%s: status %q", s.ID, i.ID, i.Status)
@@ -159,6 +159,11 @@ func checkReport(t *testing.T, r *Report) {
 	}
 	if len(r.Paths) != 4 {
 		t.Errorf("%d paths", len(r.Paths))
+	}
+	for _, p := range r.Paths {
+		if (p.Status == OK) != (p.Remedy == "") || p.Status != OK && len(p.Notes) == 0 {
+			t.Errorf("path %s is %s and does not say why and how to get it: %+v", p.ID, p.Status, p)
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func poolItem(l *pinned.HostLimits) Item {
 	if limit.Limit == pinned.LimitMemory {
 		return found(id, name, value, facts)
 	}
-	return lacking(Limited, id, name, value, "a host tier larger than that is refused", limit.Hint, facts)
+	return lacking(Limited, id, name, value, "a host tier larger than that is refused", orElse(limit.Hint, "raise that limit"), facts)
 }
 
 func cgroupItem(l *pinned.HostLimits) Item {

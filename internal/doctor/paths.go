@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tritier/tritier/cuda"
 )
@@ -36,6 +37,7 @@ func (c *collector) requester() string {
 }
 
 func (c *collector) filePath() Path {
+	var remedies []string
 	p := Path{ID: "file", Name: "file:", Status: OK, Payload: append([]string{"drive"}, c.onwards()...)}
 	p.Requests = c.requester() + ", served by CPU threads through "
 	if c.uring == nil {
@@ -44,6 +46,7 @@ func (c *collector) filePath() Path {
 		p.Status = Limited
 		p.Requests += "pread and pwrite"
 		p.Notes = append(p.Notes, "io_uring is not available")
+		remedies = append(remedies, "for io_uring: "+c.uringRemedy)
 	}
 	switch {
 	case c.direct.Dir == "":
@@ -54,7 +57,9 @@ func (c *collector) filePath() Path {
 		p.Status = Limited
 		p.Payload = slices.Insert(p.Payload, 1, "page cache")
 		p.Notes = append(p.Notes, "a CPU copies each byte out of the page cache, as for files in "+c.direct.Dir+"; another file system may have O_DIRECT")
+		remedies = append(remedies, "for O_DIRECT: "+directRemedy)
 	}
+	p.Remedy = strings.Join(remedies, "; ")
 	return p
 }
 
@@ -84,34 +89,42 @@ func (c *collector) nvmePath() Path {
 		p.Remedy = "give it to VFIO for as long as a command runs: --bind, as root"
 	case len(c.drives) > 0:
 		p.Status, p.Payload, p.Notes = Missing, nil, []string{fmt.Sprintf("none of %s can be used", count(len(c.drives), "drive"))}
-		p.Remedy = "tritier nvme list says what is in the way of each"
+		p.Remedy = listRemedy
 	default:
 		p.Status, p.Payload, p.Notes = Missing, nil, []string{"no drive on the PCI bus"}
+		p.Remedy = driveRemedy
 	}
 	return p
 }
 
-// peerPath is the one past host memory. What the machine lacks for it is named, and that the program lacks it too, if so.
+// peerPath is the one past host memory. What the machine lacks for it is named, and that the program lacks it too, if so: then nothing that
+// could be got helps.
 func (c *collector) peerPath(r *Report) Path {
 	p := Path{ID: "nvme-p2p", Name: "nvme: into GPU memory", Status: Missing, Requests: c.requester() + ", served by the drive"}
-	need := func(met bool, what string) {
+	var remedies []string
+	need := func(met bool, what, remedy string) {
 		if !met {
 			p.Notes = append(p.Notes, what)
+			remedies = append(remedies, remedy)
 		}
 	}
-	need(c.Features.PeerToPeer, "this version of tritier has no such path: every payload passes host memory")
-	need(len(c.gpus) > 0, "no GPU")
+	need(c.Features.PeerToPeer, "this version of tritier has no such path: none of its ways to a drive can make GPU memory the drive's target, so that every payload passes host memory", "")
+	need(len(c.gpus) > 0, "no GPU", "a GPU")
 	if len(c.gpus) > 0 {
 		export := slices.ContainsFunc(c.gpus, func(g gpu) bool { return g.attributes[cuda.GPUDirectRDMASupported].value > 0 })
-		need(export, "no GPU offers its memory to other devices (GPUDirect RDMA)")
-		need(c.exists("sys/module/gdrdrv"), "no kernel module that maps GPU memory for a drive (gdrcopy's gdrdrv)")
+		need(export, "no GPU offers its memory to other devices (GPUDirect RDMA)", "a data-centre or workstation GPU")
+		need(c.exists("sys/module/gdrdrv"), "no kernel module that maps GPU memory for a drive (gdrcopy's gdrdrv)", "gdrcopy's kernel module: modprobe gdrdrv")
 	}
-	need(slices.ContainsFunc(c.drives, func(d Drive) bool { return d.State == DriveReady || d.State == DriveFree }), "no drive that nvme: could use")
-	if i := r.Item("vfio", "", "iommu"); i == nil || i.Status != OK {
-		p.Notes = append(p.Notes, "no IOMMU that lets a drive reach the GPU's addresses safely")
-	}
-	if len(p.Notes) == 0 {
+	need(slices.ContainsFunc(c.drives, func(d Drive) bool { return d.State == DriveReady || d.State == DriveFree }), "no drive that nvme: could use", "a drive that nvme: can use")
+	i := r.Item("vfio", "", "iommu")
+	need(i != nil && i.Status == OK, "no IOMMU that lets a drive reach the GPU's addresses safely", "an IOMMU")
+	switch {
+	case len(p.Notes) == 0:
 		p.Status, p.Payload = OK, []string{"drive", placeGPU}
+	case !c.Features.PeerToPeer:
+		p.Remedy = "nothing helps in this version: use nvme: by way of host memory"
+	default:
+		p.Remedy = strings.Join(remedies, "; ")
 	}
 	return p
 }

@@ -21,12 +21,13 @@ func TestDrives(t *testing.T) {
 		return []Drive{
 			{Address: "0000:01:00.0", Model: "MODEL X", State: DriveInUse, InUse: []string{"nvme0n1 is mounted at /data"}, Advice: "leave it"},
 			{Address: "0000:02:00.0", State: DriveBlocked, Advice: "no IOMMU"},
+			{Address: "0000:03:00.0", State: DriveBlocked}, {Address: "0000:04:00.0", State: DriveInUse}, // without advice of their own
 		}, nil
 	}
 	r := collect(t, m)
 	want(t, r, "storage", "", "drive", Limited, "MODEL X: in use: nvme0n1 is mounted at /data", "leave it")
 	p := pathOf(t, r, "nvme")
-	if p.Status != Missing || p.Payload != nil || !strings.Contains(p.Notes[0], "none of 2 drives") {
+	if p.Status != Missing || p.Payload != nil || !strings.Contains(p.Notes[0], "none of 4 drives") {
 		t.Errorf("%+v", p)
 	}
 	m.Drives = func() ([]Drive, error) {
@@ -57,7 +58,7 @@ func TestUring(t *testing.T) {
 		m.Uring = func() error { return c.err }
 		r := collect(t, m)
 		want(t, r, "storage", "", "io-uring", Missing, append(c.words, "pread")...)
-		if p := pathOf(t, r, "file"); p.Status != Limited || !strings.Contains(p.Requests, "pread") {
+		if p := pathOf(t, r, "file"); p.Status != Limited || !strings.Contains(p.Requests, "pread") || !strings.HasPrefix(p.Remedy, "for io_uring: ") || len(c.words) > 1 && !strings.Contains(p.Remedy, c.words[1]) {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -72,6 +73,9 @@ func TestPaths(t *testing.T) {
 		if p := pathOf(t, r, id); !slices.Equal(p.Payload, payload) {
 			t.Errorf("without a GPU, %s: %v, want %v", id, p.Payload, payload)
 		}
+	}
+	if p := pathOf(t, r, "nvme-p2p"); !strings.Contains(p.Notes[0], "none of its ways to a drive can make GPU memory the drive's target") {
+		t.Errorf("why the program has no such path: %+v", p)
 	}
 	m = withGPUs(t, m)
 	m.Direct = func() (Direct, error) {
@@ -89,6 +93,9 @@ func TestPaths(t *testing.T) {
 		"nvme": {OK, []string{"drive", "pinned host memory", "GPU memory"}},
 	} {
 		p := pathOf(t, r, id)
+		if (id == "file") != strings.Contains(p.Remedy, "for O_DIRECT: put the data on a file system") {
+			t.Errorf("%s: remedy %q", id, p.Remedy)
+		}
 		if p.Status != c.status || !slices.Equal(p.Payload, c.payload) || strings.Contains(p.Requests, "GPU") {
 			t.Errorf("%s: %+v, want %v", id, p, c)
 		}
@@ -133,6 +140,9 @@ func TestPeerToPeer(t *testing.T) {
 			p := pathOf(t, collect(t, m), "nvme-p2p")
 			if p.Status != Missing || p.Payload != nil || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], c.word) {
 				t.Errorf("%+v, want a note on %q alone", p, c.word)
+			}
+			if name == "program" != strings.Contains(p.Remedy, "in this version") || strings.Contains(p.Remedy, ";") {
+				t.Errorf("%+v, want what helps against that alone", p)
 			}
 		})
 	}

@@ -1,5 +1,11 @@
 package doctor
 
+import (
+	"errors"
+
+	"github.com/tritier/tritier/internal/gpuinfo"
+)
+
 // Status is the verdict on one item.
 type Status string
 
@@ -105,7 +111,16 @@ func lacking(status Status, id, name, value, cost, remedy string, facts Facts) I
 	return Item{ID: id, Name: name, Status: status, Value: value, Cost: cost, Remedy: remedy, Facts: facts}
 }
 
-// unknown is an item that could not be found out.
+// unknown is an item that could not be found out, with what may help to.
 func unknown(id, name string, err error) Item {
-	return Item{ID: id, Name: name, Status: Unknown, Value: err.Error()}
+	i := Item{ID: id, Name: name, Status: Unknown, Value: err.Error()}
+	var late *TimeoutError
+	var unavailable *gpuinfo.UnavailableError
+	switch {
+	case errors.As(err, &late):
+		i.Remedy = "see the kernel's log (dmesg) for what hangs, and ask again"
+	case errors.As(err, &unavailable):
+		i.Remedy = unavailable.Advice()
+	}
+	return i
 }

@@ -47,7 +47,7 @@ func (c *collector) peerItem() (Item, bool) {
 func (c *collector) moduleItem(id, module, cost, remedy string) Item {
 	if !c.exists("sys/module/" + module) {
 		if len(c.gpus) == 0 {
-			cost, remedy = "", "" // of no use without a GPU
+			cost, remedy = "nothing, without a GPU", "nothing is to be installed without a GPU"
 		}
 		return lacking(Missing, id, id, "not loaded", cost, remedy, nil)
 	}

@@ -48,7 +48,7 @@ func (c *collector) storage() Section {
 	case err != nil:
 		s.Items = append(s.Items, unknown("drives", "NVMe drives", err))
 	case len(drives) == 0:
-		s.Items = append(s.Items, lacking(Missing, "drives", "NVMe drives", "none on the PCI bus", "no nvme: drives; file: on any file system and mem: work", "a drive in the machine, or one that is passed through to this virtual machine", nil))
+		s.Items = append(s.Items, lacking(Missing, "drives", "NVMe drives", "none on the PCI bus", "no nvme: drives; file: on any file system and mem: work", driveRemedy, nil))
 	}
 	for _, d := range drives {
 		s.Items = append(s.Items, driveItem(d))
@@ -56,6 +56,12 @@ func (c *collector) storage() Section {
 	s.Items = append(s.Items, c.uringItem(), c.directItem())
 	return s
 }
+
+// What helps where a drive does not say so itself, and where there is none.
+const (
+	listRemedy  = "tritier nvme list says what is in the way of each"
+	driveRemedy = "a drive in the machine, or one that is passed through to this virtual machine"
+)
 
 func driveItem(d Drive) Item {
 	name := "NVMe drive " + d.Address
@@ -77,9 +83,9 @@ func driveItem(d Drive) Item {
 	case DriveFree:
 		return found("drive", name, value+": "+d.Advice, facts)
 	case DriveInUse:
-		return lacking(Limited, "drive", name, value+": in use: "+strings.Join(d.InUse, "; "), "it is the kernel's: reach its files by file:", d.Advice, facts)
+		return lacking(Limited, "drive", name, value+": in use: "+strings.Join(d.InUse, "; "), "it is the kernel's: reach its files by file:", orElse(d.Advice, listRemedy), facts)
 	}
-	return lacking(Limited, "drive", name, value, "not for nvme:", d.Advice, facts)
+	return lacking(Limited, "drive", name, value, "not for nvme:", orElse(d.Advice, listRemedy), facts)
 }
 
 func (c *collector) uringItem() Item {
@@ -105,8 +111,11 @@ func (c *collector) uringItem() Item {
 	case "0":
 		remedy = "allow io_uring_setup in the container's seccomp profile, or in the security module's policy"
 	}
+	c.uringRemedy = remedy
 	return lacking(Missing, id, name, value, "file: drives read and write with pread and pwrite: one I/O in flight for each service thread", remedy, facts)
 }
+
+const directRemedy = "put the data on a file system that has it (ext4, xfs, btrfs), or on a block device"
 
 func (c *collector) directItem() Item {
 	const id, name = "direct-io", "O_DIRECT here"
@@ -124,6 +133,5 @@ func (c *collector) directItem() Item {
 		facts["align_bytes"] = d.Align
 		return found(id, name, fmt.Sprintf("works in %s, in blocks of %s", on, units.FormatBytes(uint64(d.Align))), facts)
 	}
-	remedy := "put the data on a file system that has it (ext4, xfs, btrfs), or on a block device"
-	return lacking(Missing, id, name, "not in "+on+": "+d.Reason, "file: drives there pass the kernel's page cache: each byte is copied once more by a CPU, and takes memory", remedy, facts)
+	return lacking(Missing, id, name, "not in "+on+": "+d.Reason, "file: drives there pass the kernel's page cache: each byte is copied once more by a CPU, and takes memory", directRemedy, facts)
 }
