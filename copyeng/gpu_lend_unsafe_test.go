@@ -1,6 +1,7 @@
 package copyeng_test
 
 import (
+	"errors"
 	"testing"
 	"unsafe"
 
@@ -26,13 +27,12 @@ func (b *twisted) Call(s cuda.Symbol, args []uintptr) cuda.Result {
 	return r
 }
 
-// What a driver says of the middle of a loan counts: addresses that the GPU has
-// elsewhere, memory that moves by itself, device memory.
-func TestLendHostOfOddMemory(t *testing.T) {
-	const memoryType, devicePointer, bufferID, managed, rangeStart = 2, 3, 7, 8, 11
-	f := cudafake.New()
-	copyfake.Register(f)
-	b := &twisted{GPU: f}
+// twistedGPU opens the engine over such a driver, and gives memory of 8 MiB in
+// three registrations.
+func twistedGPU(t *testing.T) (b *twisted, g *copyeng.GPU, mem []byte) {
+	t.Helper()
+	b = &twisted{GPU: cudafake.New()}
+	copyfake.Register(b.GPU)
 	d, err := cuda.OpenBackend(b)
 	if err != nil {
 		t.Fatal(err)
@@ -45,16 +45,26 @@ func TestLendHostOfOddMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := copyeng.OpenGPU(ctx, copyeng.GPUOptions{})
-	if err != nil {
+	if g, err = copyeng.OpenGPU(ctx, copyeng.GPUOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	mem := mapping(t, 8*mib)
-	for _, part := range [][]byte{mem[:2*mib], mem[2*mib : 4*mib], mem[4*mib:]} {
-		if _, err := ctx.RegisterHost(part, 0); err != nil { // the context's end undoes it
-			t.Fatal(err)
+	mem = mapping(t, 8*mib)
+	t.Cleanup(func() {
+		if err := errors.Join(g.Close(), ctx.Close(), b.Close()); err != nil {
+			t.Error(err)
 		}
+	})
+	for _, part := range [][]byte{mem[:2*mib], mem[2*mib : 4*mib], mem[4*mib:]} {
+		register(t, ctx, part, 0)
 	}
+	return b, g, mem
+}
+
+// What a driver says of the middle of a loan counts: addresses that the GPU has
+// elsewhere, memory that moves by itself, device memory.
+func TestLendHostOfOddMemory(t *testing.T) {
+	const memoryType, devicePointer, bufferID, managed, rangeStart = 2, 3, 7, 8, 11
+	b, g, mem := twistedGPU(t)
 	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
 	// beyond changes one attribute of the addresses from the third MiB on.
 	beyond := func(attribute int, change func(v uint64) uint64) func(int, uint64, uint64) uint64 {
@@ -100,9 +110,4 @@ func TestLendHostOfOddMemory(t *testing.T) {
 	s, err = g.LendHost(mem[mib:])
 	refusedAt(t, "a border between ranges of the GPU's addresses", s, err, mib, "begins")
 	b.say = nil
-	for _, err := range []error{g.Close(), ctx.Close(), f.Close()} {
-		if err != nil {
-			t.Error(err)
-		}
-	}
 }
