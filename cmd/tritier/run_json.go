@@ -1,0 +1,101 @@
+package main
+
+import (
+	"io"
+
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/tier/host"
+)
+
+// writeJSON writes the report for programs. Times of paced drives have names that
+// begin with modelled_.
+func (r *runner) writeJSON(w io.Writer) error {
+	one := r.rows[0].runs[0]
+	d := one.about
+	var drives []map[string]any
+	for _, x := range d.Drives {
+		drives = append(drives, map[string]any{"name": x.Name, "path": x.Path})
+	}
+	doc := map[string]any{
+		"workload": r.name, "about": one.what, "bytes": one.bytes, "seed": r.f.seed, "repeat": r.f.repeat,
+		"page_bytes": uint64(d.PageSize), "engine": d.Engine, "drives": drives,
+		"t1":       map[string]any{"pages": d.T1.Pages, "bytes": uint64(d.T1.Bytes), "where": d.T1.Where, "why": d.T1.Why},
+		"t2":       map[string]any{"pages": d.T2.Pages, "bytes": uint64(d.T2.Bytes), "where": d.T2.Where},
+		"modelled": d.Modelled != "", "interrupted": r.interrupted, "complete": r.complete(),
+	}
+	if d.Modelled != "" {
+		doc["model"] = d.Modelled
+	}
+	rows := []map[string]any{}
+	for i := range r.rows {
+		rows = append(rows, r.jsonRow(&r.rows[i]))
+	}
+	doc["rows"] = rows
+	return writeJSON(w, doc)
+}
+
+// complete says whether every run of every policy ended well.
+func (r *runner) complete() bool {
+	for i := range r.rows {
+		if x := &r.rows[i]; x.failed || len(x.runs) != r.f.repeat {
+			return false
+		}
+	}
+	return len(r.rows) == len(r.policies)
+}
+
+func (r *runner) jsonRow(x *runRow) map[string]any {
+	one := x.runs[0]
+	m := map[string]any{"policy": x.policy.label, "canonical": one.about.Policy, "runs": len(x.runs), "verified": x.result(r.f.verify) == "verified"}
+	prefix := ""
+	if r.modelled() != "" {
+		prefix = "modelled_"
+	}
+	for _, c := range runColumns {
+		if !x.known(c) {
+			continue
+		}
+		name, v := c.name, x.figures(c)
+		if c.timed {
+			name = prefix + name
+			m[name+"_least"], m[name+"_most"] = v[0], v[len(v)-1]
+		}
+		m[name] = middle(v)
+	}
+	m[prefix+"setup_seconds"], m[prefix+"flush_seconds"] = one.setup.Seconds(), one.flush.Seconds()
+	m["counters_with_setup"], m["paths"] = one.after.Counters, one.paths()
+	m["counters"] = differences(one.after.Counters, one.before.Counters)
+	m["ssd_reads_with_setup"] = one.after.Counters.SSDReads()
+	m["retries"], m["failed_requests"] = one.end.Retries, one.end.Failed
+	edges := map[string]any{}
+	for i, name := range host.EdgeNames {
+		e := one.end.Edges[i]
+		edges[name] = map[string]any{"pages": e.Pages, "bytes": e.Bytes, "seconds": e.Time.Seconds(), "moves_by_log2_ns": e.Moves}
+	}
+	m["edges_with_setup_and_flush"] = edges
+	if one.simulated != nil {
+		m["simulated_counters_with_setup"], m["simulated_equal"], m["recorded_accesses"] = *one.simulated, *one.simulated == one.after.Counters, one.records
+	}
+	return m
+}
+
+// differences are the counters that counted in between. What is dirty at the end is
+// no difference.
+func differences(after, before tier.Counters) map[string]uint64 {
+	a, b, out := counterMap(after), counterMap(before), map[string]uint64{}
+	for name, n := range a {
+		out[name] = n - b[name]
+	}
+	out["final_dirty"] = after.FinalDirty
+	return out
+}
+
+// counterMap gives the counters the names that replay's JSON has.
+func counterMap(c tier.Counters) map[string]uint64 {
+	return map[string]uint64{
+		"accesses": c.Accesses, "t1_hits": c.T1Hits, "t2_hits": c.T2Hits, "t3_fetches": c.T3Fetches, "overwrites": c.Overwrites,
+		"errors": c.Errors, "delayed_hits": c.Delayed, "evictions": c.Evictions, "keeps": c.Keeps, "demotions": c.Demotions,
+		"copies_saved": c.CopiesSaved, "bypasses": c.Bypasses, "t2_evictions": c.T2Evictions, "writebacks": c.Writebacks,
+		"final_dirty": c.FinalDirty, "prefetches": c.Prefetches, "prefetch_reads": c.PrefetchReads,
+	}
+}

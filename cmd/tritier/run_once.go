@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	lib "github.com/tritier/tritier"
+	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/tier/host"
+	"github.com/tritier/tritier/workload"
+)
+
+// runOnce is what one run came to.
+type runOnce struct {
+	about       lib.Description
+	what        string // the workload's description
+	bytes       uint64 // of all arrays
+	setup, took time.Duration
+	flush       time.Duration
+	before      lib.Stats     // at the start of the run
+	after       lib.Stats     // at its end, before what is dirty was flushed
+	end         lib.Stats     // after the flush
+	cpu         time.Duration // of the process, in the run
+	service     time.Duration // of it, that the drives' threads used
+	serviceSaid bool
+	verified    bool
+	simulated   *tier.Counters // of the recorded trace
+	records     uint64
+}
+
+// during is what the counters counted in the run.
+func (o *runOnce) during(pick func(*tier.Counters) uint64) uint64 {
+	return pick(&o.after.Counters) - pick(&o.before.Counters)
+}
+
+// edge is what passed between two tiers in the run.
+func (o *runOnce) edge(name string) (pages, bytes uint64) {
+	for i, n := range host.EdgeNames {
+		if n == name {
+			return o.after.Edges[i].Pages - o.before.Edges[i].Pages, o.after.Edges[i].Bytes - o.before.Edges[i].Bytes
+		}
+	}
+	return 0, 0
+}
+
+// once makes a memory, runs the workload in it and closes it. What is wrong after
+// the run leaves its figures: they come with the error.
+func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, err error) {
+	rec, line := r.observers(p, n)
+	c := r.config
+	c.Policy = p.label
+	params := r.params
+	rec.observe(&c, &params)
+	line.observe(&c, &params)
+	w, err := workload.New(r.name, params)
+	if err != nil {
+		return nil, err
+	}
+	rec.number(w.Arrays())
+	mem, err := lib.Open(ctx, c)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: to make a file, give its size: file:PATH?size=SIZE", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	made := false
+	defer func() {
+		// The end of ctx does not keep the store from being left whole.
+		err = errors.Join(err, r.leave(context.WithoutCancel(ctx), mem, w, made))
+	}()
+	if err := r.makeRoom(mem, w); err != nil {
+		return nil, err
+	}
+	made = true
+	x := &runOnce{about: mem.Describe()}
+	if err := x.measure(ctx, r, mem, w, rec, line); err != nil {
+		return nil, err
+	}
+	one = x
+	x.what, x.bytes = w.Describe(), w.Size()
+	if err := mem.Check(); err != nil {
+		return one, err
+	}
+	if r.f.verify {
+		stop := startProgress(r.stderr, "verifying "+r.name, unknownProgress)
+		err := line.phase("verify", func() error { return w.Verify(ctx, mem) })
+		stop()
+		if err != nil {
+			return one, fmt.Errorf("verification failed: %w", err)
+		}
+		x.verified = true
+	}
+	if err := line.end(); err != nil {
+		return one, err
+	}
+	return one, r.simulate(ctx, rec, p.spec, x)
+}
+
+// measure fills the arrays, runs the program and writes back what is dirty.
+func (x *runOnce) measure(ctx context.Context, r *runner, mem *lib.Memory, w workload.Workload, rec *recorder, line *timeline) error {
+	timed := func(name, doing string, took *time.Duration, f func() error) error {
+		stop := startProgress(r.stderr, doing+" "+r.name, w.Progress)
+		defer stop()
+		begun := time.Now()
+		err := line.phase(name, f)
+		*took = time.Since(begun)
+		return errors.Join(err, rec.failed())
+	}
+	if err := timed("setup", "filling", &x.setup, func() error { return w.Setup(ctx, mem) }); err != nil {
+		return err
+	}
+	rec.boundary()
+	x.before = mem.Stats()
+	cpu, service := cpuTime(unix.RUSAGE_SELF), serviceTime(mem)
+	if err := timed("run", "running", &x.took, func() error { return w.Run(ctx, mem) }); err != nil {
+		return err
+	}
+	x.cpu, x.service = cpuTime(unix.RUSAGE_SELF)-cpu, serviceTime(mem)-service
+	_, x.serviceSaid = mem.ServiceCPU()
+	x.after = mem.Stats()
+	x.records = rec.stop()
+	if err := timed("flush", "flushing", &x.flush, func() error { return mem.Flush(ctx) }); err != nil {
+		return err
+	}
+	x.end = mem.Stats()
+	return nil
+}
+
+func serviceTime(mem *lib.Memory) time.Duration {
+	used, _ := mem.ServiceCPU()
+	return used
+}
+
+// found lists the workload's arrays that the store has.
+func found(mem *lib.Memory, w workload.Workload) (names []string) {
+	for _, a := range mem.Arrays() {
+		if slices.Contains(w.Arrays(), a.Name) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// drop drops them.
+func drop(mem *lib.Memory, w workload.Workload) (err error) {
+	for _, n := range found(mem, w) {
+		err = errors.Join(err, mem.DropArray(n))
+	}
+	return err
+}
+
+// makeRoom refuses a store that has an array of the workload already, unless it may go.
+func (r *runner) makeRoom(mem *lib.Memory, w workload.Workload) error {
+	if r.f.replace {
+		return drop(mem, w)
+	}
+	if names := found(mem, w); len(names) > 0 {
+		return fmt.Errorf("the store %s holds an array %q already, from a run with --keep or one that was killed: --replace drops it", r.config.Store, names[0])
+	}
+	return nil
+}
+
+// leave closes the memory, without the workload's arrays unless they are to be kept.
+func (r *runner) leave(ctx context.Context, mem *lib.Memory, w workload.Workload, made bool) error {
+	var err error
+	if made && !r.f.keep {
+		err = drop(mem, w)
+	}
+	return errors.Join(err, mem.Close(ctx))
+}
+
+// frames are the sizes of the tiers in pages.
+func (x *runOnce) frames() placement.Env {
+	return placement.Env{T1Frames: x.about.T1.Pages, T2Frames: x.about.T2.Pages, Seed: x.about.Seed}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	lib "github.com/tritier/tritier"
+	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/sim"
+	"github.com/tritier/tritier/sim/trace"
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/workload"
+)
+
+// recorder writes page accesses as a trace. Nil records nothing. It is told of
+// accesses from the goroutine that runs the workload, as is everything else of it.
+type recorder struct {
+	file    *output
+	w       *trace.Writer
+	arrays  map[string]uint32
+	begun   time.Time
+	buf     []trace.Record
+	records uint64
+	fresh   bool // the next record begins a request
+	stopped bool
+	err     error
+}
+
+// observers are what listens to a run: only the first run of a policy is recorded.
+func (r *runner) observers(p namedPolicy, n int) (*recorder, *timeline) {
+	if n > 0 {
+		return nil, nil
+	}
+	var rec *recorder
+	if r.record != nil {
+		h := trace.Header{PageSize: uint64(r.config.PageSize), Source: "recorded by tritier run " + r.name,
+			Generator:     fmt.Sprintf("%s; policy %s; seed %d", r.about.Describe(), p.spec, r.f.seed),
+			PageAddressed: true, Writes: true, Times: true, Requests: true}
+		rec = &recorder{file: r.record, w: trace.NewWriter(r.record, h), begun: time.Now(), fresh: true, buf: make([]trace.Record, 0, 4096)}
+	}
+	return rec, newTimeline(r.runFiles.timeline, r.name+", "+p.label)
+}
+
+// observe sets the listeners of a run.
+func (c *recorder) observe(cfg *lib.Config, p *workload.Params) {
+	if c == nil {
+		return
+	}
+	cfg.Observe = c.access
+	p.Launched = func(workload.Launch) { c.boundary() }
+}
+
+// number gives arrays their numbers in the order in which they are made.
+func (c *recorder) number(names []string) {
+	if c == nil {
+		return
+	}
+	c.arrays = map[string]uint32{}
+	for i, n := range names {
+		c.arrays[n] = uint32(i)
+	}
+}
+
+// boundary says that the next access begins a request: a launch.
+func (c *recorder) boundary() {
+	if c != nil {
+		c.fresh = true
+	}
+}
+
+// access takes an access over.
+func (c *recorder) access(a lib.Access) {
+	if c.stopped || c.err != nil {
+		return
+	}
+	array, known := c.arrays[a.Array]
+	if !known {
+		c.err = fmt.Errorf("an access of array %q, which the workload does not name", a.Array)
+		return
+	}
+	r := trace.Record{Addr: a.Page, Array: array, Time: uint64(time.Since(c.begun)), Flags: trace.PageAddressed}
+	switch a.Op {
+	case tier.Write:
+		r.Op = trace.Write
+	case tier.Overwrite:
+		r.Op, r.Flags = trace.Write, r.Flags|trace.WholePage
+	case tier.Prefetch:
+		r.Op = trace.Prefetch
+	}
+	if c.fresh {
+		r.Flags, c.fresh = r.Flags|trace.RequestStart, false
+	}
+	c.records++
+	if c.buf = append(c.buf, r); len(c.buf) == cap(c.buf) {
+		c.flush()
+	}
+}
+
+func (c *recorder) flush() {
+	if c.err == nil {
+		c.err = c.w.Write(c.buf)
+	}
+	c.buf = c.buf[:0]
+}
+
+// failed is what went wrong with the file so far.
+func (c *recorder) failed() error {
+	if c == nil || c.err == nil {
+		return nil
+	}
+	return fmt.Errorf("--record: %w", c.err)
+}
+
+// stop ends the recording and returns how much was recorded.
+func (c *recorder) stop() uint64 {
+	if c == nil {
+		return 0
+	}
+	c.flush()
+	c.stopped = true
+	if err := c.w.Close(); c.err == nil {
+		c.err = err
+	}
+	return c.records
+}
+
+// simulate replays the recorded trace with the sizes, policy and seed of the run.
+func (r *runner) simulate(ctx context.Context, c *recorder, spec placement.Spec, x *runOnce) error {
+	if c == nil {
+		return nil
+	}
+	if err := c.failed(); err != nil {
+		return err
+	}
+	if err := c.file.buffer.Flush(); err != nil {
+		return fmt.Errorf("--record: %w", err)
+	}
+	if c.file.temporary == "" || len(c.file.layers) > 0 {
+		return nil // a pipe cannot be read again, and a compressed file is not complete yet
+	}
+	f, err := os.Open(c.file.temporary)
+	if err != nil {
+		return fmt.Errorf("--record: reading the trace back: %w", err)
+	}
+	reader, err := trace.New(f, r.f.record, trace.Options{})
+	if err != nil {
+		return errors.Join(fmt.Errorf("--record: %w", err), f.Close())
+	}
+	s := sim.NewStream(reader, r.f.record, uint64(x.about.PageSize))
+	stop := startProgress(r.stderr, "simulating "+r.name, s.Progress)
+	env := x.frames()
+	job := sim.Job{Policy: spec, GPUFrames: env.T1Frames, HostFrames: env.T2Frames, Seed: env.Seed}
+	results, err := sim.ReplayStream(ctx, s, []sim.Job{job}, sim.Options{})
+	stop()
+	err = errors.Join(err, s.Close(), f.Close())
+	if err == nil {
+		x.simulated = &results[0].Counters
+	}
+	return err
+}

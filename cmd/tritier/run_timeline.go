@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	lib "github.com/tritier/tritier"
+	"github.com/tritier/tritier/tier/host"
+	"github.com/tritier/tritier/workload"
+)
+
+// Tracks of a timeline: spans of one never overlap.
+const (
+	trackPhase = iota
+	trackKernel
+	trackEvents // lanes for each kind of event from here on
+)
+
+// lanes bounds the tracks of a kind: victims of T1 and of T2 are written at a time.
+const lanes = 4
+
+// timeline writes spans as Chrome trace JSON, which Perfetto opens: an object with
+// traceEvents, complete events in microseconds. Nil writes nothing.
+type timeline struct {
+	file  *output
+	w     *bufio.Writer
+	begun time.Time
+	first bool
+	busy  [host.EventKinds][lanes]time.Time // until when
+	err   error
+}
+
+func newTimeline(file *output, name string) *timeline {
+	if file == nil {
+		return nil
+	}
+	t := &timeline{file: file, w: bufio.NewWriterSize(file, 1<<16), begun: time.Now(), first: true}
+	t.write(`{"displayTimeUnit":"ns","traceEvents":[`)
+	t.meta("process_name", 0, name)
+	t.meta("thread_name", trackPhase, "phases")
+	t.meta("thread_name", trackKernel, "kernels")
+	return t
+}
+
+// lane is the first track of the event's kind that is free when it begins. A track is
+// named when it is first used.
+func (t *timeline) lane(e lib.Event) int {
+	busy := &t.busy[e.Kind]
+	n := 0
+	for n < lanes-1 && e.Start.Before(busy[n]) {
+		n++
+	}
+	track := trackEvents + int(e.Kind)*lanes + n
+	if busy[n].IsZero() {
+		t.meta("thread_name", track, eventTrack(e.Kind))
+	}
+	busy[n] = e.Start.Add(e.Took)
+	return track
+}
+
+// eventTrack names the track of a kind of events.
+func eventTrack(k host.EventKind) string {
+	return map[host.EventKind]string{host.EventMiss: "misses", host.EventRead: "read T3 to T2", host.EventWrite: "write T2 to T3",
+		host.EventDemote: "copy T1 to T2", host.EventPromote: "copy T2 to T1", host.EventElements: "elements of T1", host.EventFlush: "flush T3"}[k]
+}
+
+func (t *timeline) write(text string) {
+	if t.err == nil {
+		_, t.err = t.w.WriteString(text)
+	}
+}
+
+// item writes one event.
+func (t *timeline) item(v map[string]any) {
+	b, err := json.Marshal(v)
+	if err != nil && t.err == nil {
+		t.err = err
+	}
+	if !t.first {
+		t.write(",")
+	}
+	t.first = false
+	t.write("\n" + string(b))
+}
+
+func (t *timeline) meta(what string, track int, name string) {
+	t.item(map[string]any{"ph": "M", "pid": 1, "tid": track, "name": what, "args": map[string]any{"name": name}})
+	if what == "thread_name" {
+		t.item(map[string]any{"ph": "M", "pid": 1, "tid": track, "name": "thread_sort_index", "args": map[string]any{"sort_index": track}})
+	}
+}
+
+// span writes a complete event.
+func (t *timeline) span(track int, category, name string, start time.Time, took time.Duration, args map[string]any) {
+	micro := func(d time.Duration) json.Number { return json.Number(fmt.Sprintf("%.3f", float64(d)/1e3)) }
+	v := map[string]any{"ph": "X", "pid": 1, "tid": track, "cat": category, "name": name, "ts": micro(start.Sub(t.begun)), "dur": micro(took)}
+	if args != nil {
+		v["args"] = args
+	}
+	t.item(v)
+}
+
+// observe adds the timeline to the listeners of a run.
+func (t *timeline) observe(c *lib.Config, p *workload.Params) {
+	if t == nil {
+		return
+	}
+	c.Events = func(e lib.Event) {
+		args := map[string]any{"count": e.Count}
+		if e.Bytes > 0 {
+			args["bytes"] = e.Bytes
+		}
+		t.span(t.lane(e), "tier", e.Kind.String(), e.Start, e.Took, args)
+	}
+	other := p.Launched
+	p.Launched = func(l workload.Launch) {
+		t.span(trackKernel, "kernel", l.Name, l.Start, l.Took, nil)
+		if other != nil {
+			other(l)
+		}
+	}
+}
+
+// phase runs f as a span.
+func (t *timeline) phase(name string, f func() error) error {
+	if t == nil {
+		return f()
+	}
+	start := time.Now()
+	err := f()
+	t.span(trackPhase, "phase", name, start, time.Since(start), nil)
+	return err
+}
+
+// end completes the document.
+func (t *timeline) end() error {
+	if t == nil {
+		return nil
+	}
+	t.write("\n]}\n")
+	if t.err == nil {
+		t.err = t.w.Flush()
+	}
+	if t.err != nil {
+		return fmt.Errorf("--trace-out: %w", t.err)
+	}
+	return nil
+}
