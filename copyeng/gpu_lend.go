@@ -123,8 +123,11 @@ func (l *loan) reach(info cuda.PointerInfo, off uint64) uint64 {
 func (l *loan) refuse(off uint64, what string) error { return &LendError{HostMemory, off, what} }
 
 // sameAllocation says whether two addresses are of one allocation, as far as
-// the driver tells.
+// the driver tells: by what identifies it, or else by its range.
 func sameAllocation(a, b cuda.PointerInfo) bool {
+	if a.BufferID != 0 && b.BufferID != 0 {
+		return a.BufferID == b.BufferID
+	}
 	return a.BufferID == b.BufferID && a.Start == b.Start && a.Size == b.Size
 }
 

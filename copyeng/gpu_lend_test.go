@@ -282,3 +282,31 @@ func TestLendDevice(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// On a GPU: what the driver says of registrations is what loans go by.
+func TestLendHostGPU(t *testing.T) {
+	mem := mapping(t, 16*mib) // before the context: unmapped after it
+	ctx := realContext(t)
+	g, err := copyeng.OpenGPU(ctx, copyeng.GPUOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range [][]byte{mem[:4*mib], mem[4*mib : 9*mib], mem[9*mib : 12*mib]} {
+		register(t, ctx, part, 0)
+	}
+	for _, c := range []struct {
+		from, to int
+		ok       bool
+	}{{0, 4, true}, {1, 3, true}, {4, 9, true}, {0, 9, true}, {4, 10, false}, {3, 9, false}, {8, 10, false}, {9, 12, true}, {9, 13, false}, {12, 16, false}} {
+		s, err := g.LendHost(mem[c.from*mib : c.to*mib])
+		var e *copyeng.LendError
+		if (err == nil) != c.ok || err != nil && !errors.As(err, &e) || err == nil && s.Size() != uint64(c.to-c.from)*mib {
+			t.Errorf("MiB %d to %d: %v, want a loan: %v", c.from, c.to, err, c.ok)
+		}
+		info, err := ctx.PointerInfo(cuda.Ptr(addressOf(mem) + uint64(c.from)*mib))
+		t.Logf("MiB %d: %+v, %v", c.from, info, err)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -27,6 +27,9 @@ func (b *twisted) Call(s cuda.Symbol, args []uintptr) cuda.Result {
 	return r
 }
 
+// addressOf is where memory lies.
+func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
+
 // twistedGPU opens the engine over such a driver, and gives memory of 8 MiB in
 // three registrations.
 func twistedGPU(t *testing.T) (b *twisted, g *copyeng.GPU, mem []byte) {
@@ -63,9 +66,9 @@ func twistedGPU(t *testing.T) (b *twisted, g *copyeng.GPU, mem []byte) {
 // What a driver says of the middle of a loan counts: addresses that the GPU has
 // elsewhere, memory that moves by itself, device memory.
 func TestLendHostOfOddMemory(t *testing.T) {
-	const memoryType, devicePointer, bufferID, managed, rangeStart = 2, 3, 7, 8, 11
+	const memoryType, devicePointer, bufferID, managed, rangeStart, rangeSize = 2, 3, 7, 8, 11, 12
 	b, g, mem := twistedGPU(t)
-	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
+	base := addressOf(mem)
 	// beyond changes one attribute of the addresses from the third MiB on.
 	beyond := func(attribute int, change func(v uint64) uint64) func(int, uint64, uint64) uint64 {
 		return func(a int, at, v uint64) uint64 {
@@ -109,5 +112,31 @@ func TestLendHostOfOddMemory(t *testing.T) {
 	}
 	s, err = g.LendHost(mem[mib:])
 	refusedAt(t, "a border between ranges of the GPU's addresses", s, err, mib, "begins")
+	// Ranges alone tell where a border is, and identity alone that there is none.
+	b.say = func(a int, _, v uint64) uint64 {
+		if a == bufferID {
+			return 0
+		}
+		return v
+	}
+	s, err = g.LendHost(mem[mib:])
+	refusedAt(t, "a border between ranges without identity", s, err, mib, "begins")
+	if _, err := g.LendHost(mem); err != nil {
+		t.Errorf("borders where no page lies, without identity: %v", err)
+	}
+	b.say = func(a int, at, v uint64) uint64 {
+		switch {
+		case a == bufferID:
+			return 1
+		case a == rangeStart: // a driver that answers with the part of a registration
+			return at &^ 4095
+		case a == rangeSize:
+			return 4096
+		}
+		return v
+	}
+	if _, err := g.LendHost(mem[512:]); err != nil {
+		t.Errorf("one registration in parts: %v", err)
+	}
 	b.say = nil
 }
