@@ -169,6 +169,9 @@ func (v *Volume) load() error {
 		return &FormatError{v.members[0].Name(), "both copies of the array directory are damaged"}
 	}
 	v.recovery = Recovery{Unclean: v.dir.open, LastOwner: v.dir.owner}
+	if v.dir.open && v.readOnly {
+		return &UncleanError{v.members[0].Name(), v.dir.owner}
+	}
 	if v.dir.open && v.Checksums() {
 		return v.recover()
 	}

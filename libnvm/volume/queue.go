@@ -145,6 +145,9 @@ func (q *Queue) refuse(r *Request) error {
 	if err := q.check(r); err != nil || !r.Write {
 		return err
 	}
+	if q.v.readOnly {
+		return ErrReadOnly
+	}
 	return q.v.fenceOf(r.Array.info.First + r.Page)
 }
 

@@ -41,8 +41,10 @@ type Volume struct {
 	queues int               // open queues
 	closed bool
 	broken error // metadata could not be written: only reads go on
-	sums   [][]*sumBlock
-	dirty  []blockRef
+	// readOnly says that nothing may be written; broken is then ErrReadOnly.
+	readOnly bool
+	sums     [][]*sumBlock
+	dirty    []blockRef
 	// tableFaults counts copies of table blocks that the storage has damaged,
 	// until a Scrub reports them.
 	tableFaults int
@@ -231,7 +233,9 @@ func (v *Volume) Close() error {
 	}
 	v.closed = true
 	err := v.broken
-	if err == nil {
+	if v.readOnly {
+		err = nil
+	} else if err == nil {
 		err = v.finish()
 	}
 	errs := []error{err, v.unknown(), v.closeMeta()}
