@@ -1,0 +1,43 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrReadOnly is what a volume that OpenReadOnly has opened answers to changes.
+var ErrReadOnly = errors.New("volume: opened read-only")
+
+// UncleanError is a volume that was not closed properly, and that OpenReadOnly
+// therefore cannot open: Open settles what a crash has left, which takes writing.
+type UncleanError struct {
+	Member string
+	Owner  string // who used it last
+}
+
+// Error says who used it last and what to do.
+func (e *UncleanError) Error() string {
+	return fmt.Sprintf("volume on %s: %s did not close it: open it for writing, which settles what was being written then", e.Member, e.Owner)
+}
+
+// OpenReadOnly opens a volume without writing anything: members may be read-only.
+// Arrays can be opened and read, and Scrub works, but ScrubReport.Repaired counts what
+// it would repair; all changes
+// give ErrReadOnly. A volume that was not closed properly gives an *UncleanError. On
+// success the volume owns the members.
+func OpenReadOnly(members []Member) (*Volume, error) {
+	sorted, l, err := identify(members)
+	if err != nil {
+		return nil, err
+	}
+	v, err := assemble(sorted, l)
+	if err != nil {
+		return nil, err
+	}
+	v.readOnly = true
+	if err := v.load(); err != nil {
+		return nil, errors.Join(err, v.closeMeta())
+	}
+	v.broken = ErrReadOnly
+	return v, nil
+}
