@@ -134,6 +134,7 @@ type parsed struct {
 	model  *servicetime.Model
 
 	pageSizeAsked bool
+	readOnly      bool // the drives are opened for reading alone
 }
 
 func (c Config) parse() (*parsed, error) {

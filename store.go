@@ -115,6 +115,7 @@ func openFile(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member
 	if p.Create {
 		o.File.Size = int64(u.Size)
 	}
+	o.File.ReadOnly = p.readOnly
 	list, err := volume.OpenFiles(ctx, []string{u.Path}, o)
 	if err != nil {
 		return nil, err
@@ -125,6 +126,9 @@ func openFile(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member
 // openDrive opens memory or a raw drive.
 func openDrive(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member, error) {
 	o := drive.Options{Access: drive.ReadWrite, Threads: p.Threads, Model: p.model, Seed: p.Seed, Index: i, Of: len(p.drives), Faults: p.Faults}
+	if p.readOnly {
+		o.Access = drive.ReadOnly
+	}
 	if u.Scheme == drive.PCI {
 		o.Model, o.Faults = nil, nil
 	}

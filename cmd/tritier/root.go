@@ -17,9 +17,10 @@ func newRootCommand() *cobra.Command {
 		Long: `tritier gives GPU programs arrays larger than GPU memory: pages live in GPU memory (T1), pinned
 host memory (T2) or on NVMe drives (T3). This command runs programs over such arrays (run), says
 what a machine can do for them and how to get what it lacks (doctor), measures its copies, I/O and
-drives against their own limits (calibrate, bench, nvme), answers what the three tiers would do
-with a program's accesses under any placement policy (replay), and makes, converts and describes
-traces of accesses (trace). Nothing needs a GPU or a drive but what measures one.`,
+drives against their own limits (calibrate, bench, nvme), verifies stores (check), answers what
+the three tiers would do with a program's accesses under any placement policy (replay), and makes,
+converts and describes traces of accesses (trace). Nothing needs a GPU or a drive but what
+measures one.`,
 		Example: `  tritier doctor
   tritier replay
   tritier bench copy
@@ -31,7 +32,7 @@ traces of accesses (trace). Nothing needs a GPU or a drive but what measures one
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReplayCommand(), newTraceCommand(), newNVMeCommand())
 	root.AddCommand(newDoctorCommand(), newCalibrateCommand(), newBenchCommand())
-	root.AddCommand(newRunCommand())
+	root.AddCommand(newRunCommand(), newCheckCommand())
 	root.SetFlagErrorFunc(flagError)
 	version := root.Flags().Bool("version", false, "say which build this is")
 	group := root.RunE

@@ -202,11 +202,6 @@ func (o *runFiles) finishFiles() error {
 	return err
 }
 
-// say tells the user something that is no result.
-func (r *runner) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.stderr, "tritier: "+format+"\n", args...) // nowhere else to report to
-}
-
 // runner runs the policies of one command.
 type runner struct {
 	*runSettings

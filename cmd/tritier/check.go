@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	lib "github.com/tritier/tritier"
+	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/libnvm/drive"
+)
+
+// checkFlags are the flags of tritier check.
+type checkFlags struct {
+	repair  bool
+	threads int
+	json    bool
+}
+
+func newCheckCommand() *cobra.Command {
+	f := &checkFlags{}
+	c := &cobra.Command{
+		Use:   "check DRIVE[,DRIVE...]",
+		Short: "Read every page of a store and verify it",
+		Long: `Read every page of every array of a store, verify it against its checksum, and report damage by
+array and page. The store is all the drives that it was made of, in any order; no program may have
+it open. Status 0 means that everything is as it was written.
+
+Nothing is written, unless --repair is given. Then a store that was not closed (the process was
+killed, or the machine went down) is first brought into order: each page that was being written is
+found to be old, new, or torn, a mixture. Checksums are kept twice; a damaged copy is written anew.
+Neither brings back a page that is torn or corrupt: write it again, or restore it from elsewhere.
+
+A store that was made without checksums is read as a whole, but what a drive changed unnoticed
+cannot be seen.`,
+		Example: `  tritier check file:/data/embeddings
+  tritier check file:/data/a,file:/data/b --json
+  tritier check nvme:0000:01:00.0 --repair`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("check takes one store, its drives separated by commas, not %d names; a drive is %s", len(args), drive.Forms)
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	fs := c.Flags()
+	fs.SortFlags = false
+	fs.BoolVar(&f.repair, "repair", false, "write: settle what a crash has left, and repair copies of checksums")
+	fs.IntVar(&f.threads, "threads", 1, "service `THREADS` of each file")
+	fs.BoolVar(&f.json, "json", false, "write JSON instead of text")
+	return c
+}
+
+func (f *checkFlags) run(c *cobra.Command, store string) error {
+	if f.threads < 1 || f.threads > 64 {
+		return fmt.Errorf("--threads %d is not from 1 to 64", f.threads)
+	}
+	stop := startProgress(c.ErrOrStderr(), "checking", unknownProgress)
+	r, checkErr := lib.CheckStore(c.Context(), lib.StoreCheck{Store: store, Threads: f.threads, Repair: f.repair})
+	stop()
+	if checkErr != nil && c.Context().Err() != nil {
+		checkErr = &interruption{while: "while checking " + store}
+	}
+	if r == nil {
+		return checkErr
+	}
+	k := &checkReport{StoreReport: r, store: store, f: f, complete: checkErr == nil}
+	write := k.text
+	if f.json {
+		write = k.json
+	}
+	if err := write(c.OutOrStdout()); err != nil {
+		return fmt.Errorf("standard output: %w", firstOf(err))
+	}
+	return errors.Join(checkErr, k.verdict())
+}
+
+// checkReport is what the command writes.
+type checkReport struct {
+	*lib.StoreReport
+	store    string
+	f        *checkFlags
+	complete bool // every page was looked at
+}
+
+// verdict is the error that damage is.
+func (k *checkReport) verdict() error {
+	s := k.Scrub
+	switch {
+	case !s.OK():
+		return fmt.Errorf("%s is damaged: %s of %s pages are not as they were written", k.store,
+			units.FormatCount(s.Corrupt+s.Torn+s.Failed), units.FormatCount(s.Pages))
+	case !k.OK(k.f.repair):
+		return fmt.Errorf("%s has %s of checksums, whose other copies are good: --repair writes them anew", k.store, damagedCopies(s.Repaired))
+	}
+	return nil
+}
+
+// damagedCopies counts in words.
+func damagedCopies(n uint64) string {
+	if n == 1 {
+		return "1 damaged copy"
+	}
+	return units.FormatCount(n) + " damaged copies"
+}
+
+// text writes the report for people.
+func (k *checkReport) text(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	sums := "every page has a checksum"
+	if !k.Checksums {
+		sums = "made without checksums: that every page can be read is all that is known"
+	}
+	_, _ = fmt.Fprintf(w, "store %s, %s\n%s of %v, %s\n", k.UUID, k.store, plural(k.Pages, "page"), k.PageSize, sums) // Flush reports errors
+	if r := k.Recovery; r.Unclean {
+		_, _ = fmt.Fprintf(w, "not closed by %s: %s were being written, %d have their new contents, %d are torn\n",
+			r.LastOwner, plural(uint64(r.Pages), "page"), r.New, r.Torn)
+	}
+	_, _ = fmt.Fprintln(w)
+	bad := map[string]int{}
+	for _, d := range k.Damage {
+		bad[d.Array]++
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "array\telements\tpages\tdamaged")
+	for _, a := range k.Arrays {
+		elements := "of another program"
+		if !a.Foreign {
+			elements = units.FormatCount(a.Length) + " " + a.Element
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", a.Name, elements, units.FormatCount(a.Pages), bad[a.Name])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(w)
+	for _, d := range k.Damage {
+		_, _ = fmt.Fprintf(w, "array %q, page %d: %s: %s\n", d.Array, d.Page, d.Kind, oneLine(d.Err))
+	}
+	s := k.Scrub
+	if all := s.Corrupt + s.Torn + s.Failed; all > uint64(len(k.Damage)) {
+		_, _ = fmt.Fprintf(w, "and %s more\n", units.FormatCount(all-uint64(len(k.Damage))))
+	}
+	if s.Repaired > 0 && k.f.repair {
+		_, _ = fmt.Fprintf(w, "repaired: %s of checksums\n", damagedCopies(s.Repaired))
+	}
+	_, _ = fmt.Fprintf(w, "%s read: %d corrupt, %d torn, %d unreadable\n", plural(s.Pages, "page"), s.Corrupt, s.Torn, s.Failed)
+	switch {
+	case !k.complete:
+		_, _ = fmt.Fprintln(w, "ended early: the rest of the store is not known")
+	case k.OK(k.f.repair):
+		_, _ = fmt.Fprintln(w, "clean")
+	}
+	return w.Flush()
+}
+
+// json writes the report for programs.
+func (k *checkReport) json(w io.Writer) error {
+	arrays, damage := []map[string]any{}, []map[string]any{}
+	for _, a := range k.Arrays {
+		m := map[string]any{"name": a.Name, "pages": a.Pages, "foreign": a.Foreign}
+		if !a.Foreign {
+			m["element"], m["length"] = a.Element, a.Length
+		}
+		arrays = append(arrays, m)
+	}
+	for _, d := range k.Damage {
+		damage = append(damage, map[string]any{"array": d.Array, "page": d.Page, "kind": d.Kind, "error": d.Err.Error()})
+	}
+	s, r := k.Scrub, k.Recovery
+	return writeJSON(w, map[string]any{
+		"store": k.store, "uuid": k.UUID, "page_bytes": uint64(k.PageSize), "pages": k.Pages, "checksums": k.Checksums,
+		"arrays": arrays, "damage": damage, "clean": k.complete && k.OK(k.f.repair), "complete": k.complete,
+		"pages_read": s.Pages, "corrupt": s.Corrupt, "torn": s.Torn, "unreadable": s.Failed, "checksum_copies_damaged": s.Repaired, "repair": k.f.repair,
+		"recovery": map[string]any{"unclean": r.Unclean, "last_owner": r.LastOwner, "pages": r.Pages, "new": r.New, "torn": r.Torn},
+	})
+}
