@@ -93,3 +93,6 @@ func (r *ReuseReport) addFit(f ReuseFit) {
 		r.Refused = 0
 	}
 }
+
+// FitEvery is the number of samples between two fits.
+func (g *GMTReuse) FitEvery() int { return cap(g.ring) }

@@ -40,3 +40,7 @@ func (r *RandomPlacer) Fate(v Victim) Fate {
 	}
 	return ToT3
 }
+
+// Below is the bound that a victim's draw, the upper 53 bits of its Hash, has to be
+// below to go to T2: for whoever draws elsewhere, such as a GPU.
+func (r *RandomPlacer) Below() uint64 { return r.below }

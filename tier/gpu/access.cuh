@@ -1,0 +1,145 @@
+// What the host's batch calls launch: elements by index, runs of elements, pages
+// to prefetch, the flush. Bodies are templates over a group, so that tests run
+// them on CPU threads; the kernels are in access.cu.
+#pragma once
+
+#include "tier.cuh"
+
+namespace tritier {
+namespace tier {
+
+// What a batch does: the numbers of tier.Op.
+constexpr uint32_t kNamed = 16; // failed accesses that a report names
+
+// Report is what a launch tells the host, in pinned memory, zeroed before.
+struct alignas(128) Report {
+    uint32_t failed;   // elements, or pages of a run, that were not moved
+    uint32_t named;    // of them, entries of which
+    uint32_t finished; // warps of a flush that have ended
+    uint32_t durable;  // how the store's flush ended
+    uint64_t reserved[2];
+    uint64_t page[kNamed];
+    uint32_t status[kNamed];
+};
+
+TRITIER_DEVICE void report_failure(Report* r, uint64_t page, uint32_t status) {
+    atomic_add_relaxed_sys(&r->failed, 1);
+    uint32_t at = atomic_add_relaxed_sys(&r->named, 1);
+    if (at < kNamed) {
+        r->page[at] = page;
+        store_release_sys(&r->status[at], status);
+    }
+}
+
+// access_elements reads (kReadOp) element index[i] to buffer[i], or writes it, or
+// brings its page to T1. 32 indices in a row are one access of a warp.
+template <class T, class G>
+TRITIER_DEVICE void access_elements(const G& g, uint32_t warp, uint32_t warps, const ArrayRef& ref, uint32_t op, const uint64_t* index, uint64_t n,
+                                    char* buffer, Report* report) {
+    array_ref<T> a;
+    static_cast<ArrayRef&>(a) = ref;
+    Context<DriveStore> t = a.context(warp);
+    uint64_t step = static_cast<uint64_t>(warps) * g.size();
+    for (uint64_t first = static_cast<uint64_t>(warp) * g.size(); first < n; first += step) {
+        uint64_t i = first + g.rank();
+        bool want = i < n;
+        uint64_t x = want ? index[i] : 0;
+        uint32_t status = kTierOk;
+        T* mine = reinterpret_cast<T*>(buffer) + i;
+        if (op == kPrefetchOp) {
+            a.prefetch(g, t, x, want);
+        } else if (op == kReadOp) {
+            T v = a.load(g, t, x, want, &status);
+            if (want && status == kTierOk) {
+                *mine = v;
+            }
+        } else {
+            T v{};
+            if (want) {
+                v = *mine;
+            }
+            status = a.store(g, t, x, v, want);
+        }
+        if (want && status != kTierOk) {
+            report_failure(report, a.page_of(x), status);
+        }
+    }
+}
+
+// access_run reads or writes elements first .. first+n-1, a page for each group in
+// turn. Pages that a write covers are not fetched.
+template <class T, class G>
+TRITIER_DEVICE void access_run(const G& g, uint32_t warp, uint32_t warps, const ArrayRef& ref, uint32_t op, uint64_t first, uint64_t n, char* buffer,
+                               Report* report) {
+    array_ref<T> a;
+    static_cast<ArrayRef&>(a) = ref;
+    Context<DriveStore> t = a.context(warp);
+    if (n == 0) {
+        return;
+    }
+    uint64_t begin = a.page_of(first), pages = a.page_of(first + n - 1) - begin + 1, whole = (1ull << a.page_shift) / sizeof(T);
+    for (uint64_t k = warp; k < pages; k += warps) {
+        uint64_t from = (begin + k - a.first_page) * whole, to = from + whole;
+        from = from < first ? first : from;
+        to = to > first + n ? first + n : to;
+        T* at = reinterpret_cast<T*>(buffer) + (from - first);
+        uint32_t status = op == kReadOp ? bulk_read(g, t, a, from, to - from, at) : bulk_write(g, t, a, from, to - from, static_cast<const T*>(at));
+        if (g.leads() && status != kTierOk) {
+            report_failure(report, begin + k, status);
+        }
+    }
+}
+
+// flush_all writes dirty pages back, shared out to the groups; the last of them to
+// finish makes the store durable.
+template <class G>
+TRITIER_DEVICE void flush_all(const G& g, uint32_t warp, uint32_t warps, const Engine* e, Report* report) {
+    Context<DriveStore> t = open_context<DriveStore>(e, warp);
+    for (uint64_t p = warp; p < e->pages; p += warps) {
+        uint32_t status = flush_page(g, t, static_cast<uint32_t>(p));
+        if (status != kTierOk && g.leads()) {
+            report_failure(report, p, status);
+        }
+    }
+    uint32_t last = 0;
+    if (g.leads()) {
+        last = atomic_add_acq_rel_sys(&report->finished, 1) + 1 == warps ? 1 : 0;
+    }
+    if (from_leader(g, last) != 0) {
+        uint32_t durable = flush_store(g, t);
+        if (g.leads()) {
+            report->durable = durable;
+        }
+    }
+}
+
+// by_size calls f with an element type of 1 << shift bytes.
+struct alignas(16) Sixteen {
+    uint64_t low, high;
+};
+
+template <class F>
+TRITIER_DEVICE void by_size(uint32_t shift, F f) {
+    switch (shift) {
+    case 0: f(static_cast<uint8_t>(0)); break;
+    case 1: f(static_cast<uint16_t>(0)); break;
+    case 2: f(static_cast<uint32_t>(0)); break;
+    case 3: f(static_cast<uint64_t>(0)); break;
+    default: f(Sixteen{0, 0}); break;
+    }
+}
+
+template <class G>
+TRITIER_DEVICE void elements_body(const G& g, uint32_t warp, uint32_t warps, const ArrayRef& ref, uint32_t op, const uint64_t* index, uint64_t n,
+                                  char* buffer, Report* report) {
+    by_size(ref.element_shift, [&](auto t) { access_elements<decltype(t)>(g, warp, warps, ref, op, index, n, buffer, report); });
+}
+
+template <class G>
+TRITIER_DEVICE void run_body(const G& g, uint32_t warp, uint32_t warps, const ArrayRef& ref, uint32_t op, uint64_t first, uint64_t n, char* buffer,
+                             Report* report) {
+    by_size(ref.element_shift, [&](auto t) { access_run<decltype(t)>(g, warp, warps, ref, op, first, n, buffer, report); });
+}
+
+} // namespace tier
+} // namespace tritier

@@ -1,0 +1,170 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/tier/layout"
+)
+
+// The parts of an entry: entry.cuh.
+const (
+	stateMask       = 7
+	dirtyBit        = 1 << 3
+	generationShift = 7
+	generationMask  = 0xfff << generationShift
+	locationShift   = 19
+	locationMask    = 0x3ffffff << locationShift
+	pinShift        = 45
+)
+
+// tables is a copy of the page table, for a look while no kernel runs.
+type tables struct {
+	entries []uint64
+	frames  []uint32
+	slots   []uint32
+	order   []uint32 // place of each slot in T2's order
+	hot     layout.Hot
+}
+
+func (e *Engine) tables(ctx context.Context) (t tables, err error) {
+	t.entries, t.frames = make([]uint64, e.o.Pages), make([]uint32, e.dev.Frames)
+	t.slots, t.order = make([]uint32, e.dev.Slots), make([]uint32, e.dev.Slots)
+	err = errors.Join(e.get(ctx, e.dev.Entries, t.entries), e.get(ctx, e.dev.FrameOwner, t.frames), e.get(ctx, e.dev.SlotOwner, t.slots),
+		e.get(ctx, e.dev.SlotOrder, t.order), e.get(ctx, e.dev.Hot, &t.hot))
+	return t, err
+}
+
+// Check proves the invariants: no page is on its way or pinned, every resident page
+// owns the place that its entry names and no other, and the counters are conserved. No
+// kernel may run.
+func (e *Engine) Check(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	t, err := e.tables(ctx)
+	if err != nil {
+		return err
+	}
+	in1, in2, err := t.resident()
+	if err != nil {
+		return err
+	}
+	owned := func(list []uint32) (n int) {
+		for _, o := range list {
+			if o&layout.FreeMark == 0 {
+				n++
+			}
+		}
+		return n
+	}
+	s, err := e.stats(ctx)
+	switch {
+	case err != nil:
+		return err
+	case owned(t.frames) != in1:
+		return fmt.Errorf("gpu engine: %d frames are taken by %d pages", owned(t.frames), in1)
+	case owned(t.slots) < in2 || owned(t.slots) > in2+int(s.Device.LostSlots) || int(t.hot.T2Used) != in2:
+		return fmt.Errorf("gpu engine: %d slots are taken and %d counted, by %d pages", owned(t.slots), t.hot.T2Used, in2)
+	}
+	return s.Counters.Check()
+}
+
+// resident counts the pages of both tiers and compares each with its place's owner.
+func (t *tables) resident() (in1, in2 int, err error) {
+	for p, w := range t.entries {
+		at := w & locationMask >> locationShift
+		if pins := w >> pinShift; pins != 0 {
+			return 0, 0, fmt.Errorf("gpu engine: page %d has %d pins", p, pins)
+		}
+		switch s := tier.State(w & stateMask); s {
+		case tier.Absent:
+			if w&dirtyBit != 0 {
+				return 0, 0, fmt.Errorf("gpu engine: page %d is dirty but absent: its bytes are lost", p)
+			}
+		case tier.ResidentT1:
+			if in1++; at >= uint64(len(t.frames)) || t.frames[at] != uint32(p) {
+				return 0, 0, fmt.Errorf("gpu engine: page %d is said to be in frame %d, which is not its own", p, at)
+			}
+		case tier.ResidentT2:
+			if in2++; at >= uint64(len(t.slots)) || t.slots[at] != uint32(p) {
+				return 0, 0, fmt.Errorf("gpu engine: page %d is said to be in slot %d, which is not its own", p, at)
+			}
+		default:
+			return 0, 0, fmt.Errorf("gpu engine: page %d is left %v", p, s)
+		}
+	}
+	return in1, in2, nil
+}
+
+// Dirty is the number of pages whose newest bytes T3 lacks. No kernel may run.
+func (e *Engine) Dirty(ctx context.Context) (n int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return 0, ErrClosed
+	}
+	t, err := e.tables(ctx)
+	for _, w := range t.entries {
+		if w&dirtyBit != 0 {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Forget drops n pages from page first on out of both tiers, dirty ones too: their
+// array is no more. No kernel may run.
+func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	if first > e.o.Pages || n > e.o.Pages-first {
+		return fmt.Errorf("pages %d to %d: there are %d", first, first+n, e.o.Pages)
+	}
+	t, err := e.tables(ctx)
+	if err != nil {
+		return err
+	}
+	if _, _, err := t.resident(); err != nil {
+		return err
+	}
+	for p := first; p < first+n; p++ {
+		t.forget(p)
+	}
+	s := e.stream
+	return errors.Join(s.CopyToDevice(cuda.Ptr(e.dev.Entries), encode(t.entries)), s.CopyToDevice(cuda.Ptr(e.dev.FrameOwner), encode(t.frames)),
+		s.CopyToDevice(cuda.Ptr(e.dev.SlotOwner), encode(t.slots)), s.CopyToDevice(cuda.Ptr(e.dev.SlotOrder), encode(t.order)),
+		s.CopyToDevice(cuda.Ptr(e.dev.Hot), encode(t.hot)), s.Wait(ctx))
+}
+
+// forget makes a page absent in a copy of the tables. Its place goes to the top of
+// the free ones; a slot without a place in T2's order is passed over there.
+func (t *tables) forget(p uint64) {
+	w := t.entries[p]
+	at := uint32(w & locationMask >> locationShift)
+	switch tier.State(w & stateMask) {
+	case tier.ResidentT1:
+		t.frames[at] = push(&t.hot.FreeFrames, at)
+	case tier.ResidentT2:
+		t.slots[at] = push(&t.hot.FreeSlots, at)
+		t.order[at] = 0
+		t.hot.T2Used--
+	}
+	t.entries[p] = w&layout.Sampled | (w+1<<generationShift)&generationMask
+}
+
+// push puts a place on a stack of free ones and returns its owner word. The tag in
+// the high half changes, as it does when kernels push.
+func push(top *uint64, at uint32) uint32 {
+	next := uint32(*top)
+	*top = (*top>>32+1)<<32 | uint64(at)
+	return layout.FreeMark | next
+}

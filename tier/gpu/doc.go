@@ -1,0 +1,24 @@
+// Package gpu is the host's part of the GPU-orchestrated engine: kernels dereference
+// arrays whose pages lie in GPU memory, pinned host memory or on drives, and find,
+// evict, write back and fetch pages themselves (tier/device). The CPU decides nothing;
+// it serves software drives, refreshes gmt-reuse's regression from samples that kernels
+// send, and launches the kernels of batch calls.
+//
+//	e, err := gpu.Open(ctx, gpu.Options{...})
+//	ref, err := e.Ref(firstPage, length, elementShift, "name") // by value to any kernel
+//	err = kernel.LaunchArgs(stream, shape, ref, ...)
+//	err = e.Watch(ctx, event)                                   // ends with an error, not a hang
+//
+// # Page numbers
+//
+// The engine's page p is on drive p modulo the number of drives, as in a store without
+// checksums. An array is a range of pages.
+//
+// # Concurrency
+//
+// Methods may be called from any goroutine, and while kernels run, but for Check,
+// Dirty, Forget and Close, which need all kernels to have ended. Engine.mu is the only
+// lock: batch calls take turns. The refresher goroutine takes none.
+package gpu
+
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package gpu -type kernels -o kernels_gen.go -I . -I ../../cuda/device -I ../../bamio/device -I ../device access.cu

@@ -1,0 +1,273 @@
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/tier/layout"
+)
+
+// Engine is three tiers that kernels run.
+type Engine struct {
+	o      Options
+	ctx    *cuda.Context
+	io     *bamio.Engine
+	k      *kernels
+	stream *cuda.Stream
+	frames *cuda.DeviceMemory
+	memory []*cuda.DeviceMemory // every table
+	block  *cuda.DeviceMemory   // layout.Engine
+	shared *cuda.HostMemory     // see shared_unsafe.go
+	stage  *cuda.HostMemory     // values of batch calls from ordinary memory
+	index  *cuda.HostMemory     // their indices
+	dev    layout.Engine
+	reuse  *refresher // nil without gmt-reuse
+
+	mu     sync.Mutex // guards stream, stage, index, the report, and closed
+	closed bool
+}
+
+// ErrClosed is what a closed Engine answers.
+var ErrClosed = errors.New("the GPU engine is closed")
+
+const (
+	stageBytes  = 8 << 20
+	indexLength = 1 << 16
+)
+
+// Open allocates the tiers and sets the tables up, every page in T3. ctx bounds the
+// opening. A *PolicyError says that kernels cannot run the policy.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("gpu engine: %w", err)
+	}
+	d, err := o.decide()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{o: o, ctx: o.GPU}
+	if err := e.open(ctx, d); err != nil {
+		return nil, errors.Join(err, e.release())
+	}
+	return e, nil
+}
+
+func (e *Engine) open(ctx context.Context, d decision) (err error) {
+	o := &e.o
+	if e.io, err = bamio.Open(ctx, bamio.Options{GPU: o.GPU, Drives: o.Drives, Queues: o.Queues, Buffers: o.T2 + o.Spares,
+		BufferBytes: o.PageSize, HostPayload: true, Requests: -1, Deadline: o.Deadline}); err != nil {
+		return err
+	}
+	if e.k, err = loadKernels(e.ctx); err != nil {
+		return err
+	}
+	if e.stream, err = e.ctx.NewStream(); err != nil {
+		return err
+	}
+	for _, m := range []struct {
+		to    **cuda.HostMemory
+		bytes uint64
+	}{{&e.shared, sharedBytes}, {&e.stage, stageBytes}, {&e.index, 8 * indexLength}} {
+		if *m.to, err = e.ctx.AllocHost(m.bytes, 0); err != nil {
+			return err
+		}
+	}
+	clear(e.shared.Bytes())
+	if e.frames, err = e.ctx.Alloc(uint64(o.Frames) * uint64(o.PageSize)); err != nil {
+		return fmt.Errorf("t1 of %d frames of %d bytes: %w", o.Frames, o.PageSize, err)
+	}
+	if err := e.fill(d); err != nil {
+		return err
+	}
+	if err := e.putBlock(); err != nil {
+		return err
+	}
+	if err := e.stream.Wait(ctx); err != nil {
+		return err
+	}
+	if d.reuse != nil {
+		e.reuse = startRefresher(e.shared, d.reuse, o.Parity)
+	}
+	return nil
+}
+
+// fill sets the tables up and describes them in e.dev.
+func (e *Engine) fill(d decision) error {
+	o := &e.o
+	slots := o.T2 + o.Spares
+	e.dev = layout.Engine{
+		Version: layout.TierVersion, PageShift: uint32(bits.TrailingZeros(uint(o.PageSize))), T1Policy: d.t1, Placer: d.placer,
+		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2),
+		FrameMemory: uint64(e.frames.Ptr()), SlotMemory: uint64(e.io.PayloadPtr()),
+		Seed: o.Seed, RandomBelow: d.below, DeadlineNS: uint64(o.Deadline), PinDeadlineNS: uint64(o.PinDeadline),
+		Stop: e.sharedPtr(stopAt),
+	}
+	hot := layout.Hot{FreeFrames: layout.ChainEnd}
+	if d.reuse != nil {
+		p := d.reuse.Report().Params
+		hot.SampleGate = ^uint64(0)
+		if o.Parity {
+			e.dev.Parity, hot.SampleGate = 1, fitEvery(d.reuse)
+		}
+		e.dev.Samples, e.dev.Mailbox, e.dev.SampleCount = e.sharedPtr(samplesAt), e.sharedPtr(mailboxAt), sampleCount
+		e.startMailbox(hot.SampleGate, p)
+	}
+	put := func(to *uint64, data []byte) error { return e.table(to, uint64(len(data)), data) }
+	err := errors.Join(
+		put(&e.dev.Entries, e.entries(d)),
+		put(&e.dev.FrameOwner, words(o.Frames, func(int) uint32 { return layout.None })),
+		put(&e.dev.SlotOwner, words(slots, func(i int) uint32 { return layout.FreeMark | chain(i+1, slots) })),
+		e.table(&e.dev.SlotOrder, 4*uint64(slots), nil),
+		e.table(&e.dev.Log, 4*uint64(e.dev.LogSize), nil),
+		put(&e.dev.Stripes, encode(make([]layout.Stripe, layout.Stripes))),
+		put(&e.dev.Counts, encode(layout.Counts{})),
+		put(&e.dev.Hot, encode(hot)),
+		put(&e.dev.Store, encode(layout.DriveLayout{BamIO: uint64(e.io.Ptr()), BaseLBA: o.Offset / uint64(e.blockSize()),
+			Drives: uint32(len(o.Drives)), Blocks: uint32(o.PageSize / e.blockSize())})),
+	)
+	if err != nil || d.reuse == nil {
+		return err
+	}
+	p := params(d.reuse.Report().Params)
+	return errors.Join(e.table(&e.dev.Reuse, 16*o.Pages, nil), put(&e.dev.ReuseState, encode([2]layout.ReuseParams{p, p})),
+		e.table(&e.dev.StarveBits, 4*uint64(p.Window/32+1), nil))
+}
+
+func chain(next, n int) uint32 {
+	if next < n {
+		return uint32(next)
+	}
+	return layout.ChainEnd
+}
+
+// logSize is a power of two that holds T2's order twice.
+func logSize(t2 int) uint32 { return uint32(2) << bits.Len(uint(max(2*t2, 2)-1)) / 2 }
+
+func words(n int, f func(int) uint32) []byte {
+	b := make([]byte, 0, 4*n)
+	for i := range n {
+		b = binary.LittleEndian.AppendUint32(b, f(i))
+	}
+	return b
+}
+
+// encode is a struct of package layout as the device sees it: its fields have no
+// padding between them that is not declared.
+func encode(v any) []byte {
+	b, err := binary.Append(nil, binary.LittleEndian, v)
+	if err != nil {
+		return nil // a type of fixed size always encodes
+	}
+	return b
+}
+
+// entries are those of absent pages, sampled ones marked.
+func (e *Engine) entries(d decision) []byte {
+	b := make([]byte, 8*e.o.Pages)
+	if d.reuse != nil {
+		for p := range e.o.Pages {
+			if sampled(d.reuse, p) {
+				binary.LittleEndian.PutUint64(b[8*p:], layout.Sampled)
+			}
+		}
+	}
+	return b
+}
+
+// table allocates a table, zeroed or filled with data.
+func (e *Engine) table(to *uint64, bytes uint64, data []byte) error {
+	m, err := e.ctx.Alloc(max(bytes, 16))
+	if err != nil {
+		return fmt.Errorf("a table of %d bytes: %w", bytes, err)
+	}
+	e.memory = append(e.memory, m)
+	*to = uint64(m.Ptr())
+	if data == nil {
+		return e.stream.Memset8(m.Ptr(), 0, max(bytes, 16))
+	}
+	return e.stream.CopyToDevice(m.Ptr(), data)
+}
+
+func (e *Engine) putBlock() error {
+	b := encode(e.dev)
+	var at uint64
+	if err := e.table(&at, uint64(len(b)), b); err != nil {
+		return err
+	}
+	e.block = e.memory[len(e.memory)-1]
+	return nil
+}
+
+func (e *Engine) blockSize() int { return e.io.Drives()[0].BlockSize }
+
+// Ref is an array for kernels: length elements of 1<<shift bytes from page first on.
+func (e *Engine) Ref(first, length uint64, shift uint8, name string) (layout.ArrayRef, error) {
+	page := uint64(e.o.PageSize)
+	switch {
+	case shift > 4:
+		return layout.ArrayRef{}, fmt.Errorf("elements of %d bytes: kernels take 1, 2, 4, 8 and 16", 1<<shift)
+	case length == 0 || length > (1<<63)>>shift || first >= e.o.Pages || (length<<shift+page-1)/page > e.o.Pages-first:
+		return layout.ArrayRef{}, fmt.Errorf("%d elements of %d bytes from page %d on leave the %d pages", length, 1<<shift, first, e.o.Pages)
+	}
+	return layout.ArrayRef{Version: layout.TierVersion, ElementShift: shift, PageShift: uint8(e.dev.PageShift), Engine: uint64(e.block.Ptr()),
+		Entries: e.dev.Entries, FrameMemory: e.dev.FrameMemory, FirstPage: first, Length: length, Name: xxhash.Sum64String(name)}, nil
+}
+
+// Watch waits for kernels, and ends with an error instead of a hang: bamio.Engine.Watch.
+func (e *Engine) Watch(ctx context.Context, work bamio.Work) error { return e.io.Watch(ctx, work) }
+
+// IO is the engine of queues and drives, for its path, statistics and dump.
+func (e *Engine) IO() *bamio.Engine { return e.io }
+
+// Close ends the engine; dirty pages are lost unless Flush came before. When kernels
+// still run nothing is freed, and Close can be called again.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	if err := e.release(); err != nil {
+		return err
+	}
+	e.closed = true
+	return nil
+}
+
+// release gives everything back, first what kernels might still use.
+func (e *Engine) release() error {
+	if e.io != nil {
+		if err := e.io.Close(); err != nil {
+			return err
+		}
+	}
+	if e.reuse != nil {
+		e.reuse.stop()
+	}
+	var errs []error
+	for _, m := range append(e.memory, e.frames) {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	for _, m := range []*cuda.HostMemory{e.shared, e.stage, e.index} {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	if e.stream != nil {
+		errs = append(errs, e.stream.Close())
+	}
+	if e.k != nil {
+		errs = append(errs, e.k.Close())
+	}
+	return errors.Join(errs...)
+}

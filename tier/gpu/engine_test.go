@@ -1,0 +1,271 @@
+package gpu_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm/drive"
+	"github.com/tritier/tritier/libnvm/soft"
+	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/tier/gpu"
+	"github.com/tritier/tritier/tier/gpu/gpufake"
+	"github.com/tritier/tritier/tier/layout"
+)
+
+const page = 4096
+
+// onGPU runs f on a software GPU, which runs the device's code on CPU threads, and on
+// a real one if there is one.
+func onGPU(t *testing.T, f func(t *testing.T, ctx *cuda.Context)) {
+	t.Run("fake", func(t *testing.T) {
+		if !gpufake.Available {
+			t.Skip("the kernels on a CPU need cgo")
+		}
+		fake := cudafake.New()
+		defer fake.Close()
+		gpufake.Register(fake)
+		d, err := cuda.OpenBackend(fake)
+		if err != nil {
+			t.Fatal(err)
+		}
+		onDriver(t, d, f)
+		if l, v := fake.Leaks(), fake.Violations(); len(l)+len(v) > 0 {
+			t.Errorf("leaks: %q, violations: %q", l, v)
+		}
+	})
+	t.Run("gpu", func(t *testing.T) {
+		d, err := cuda.Open()
+		if err != nil && strings.Contains(os.Getenv("REQUIRE"), "gpu") {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Skip(err)
+		}
+		onDriver(t, d, f)
+	})
+}
+
+func onDriver(t *testing.T, d *cuda.Driver, f func(t *testing.T, ctx *cuda.Context)) {
+	dev, err := d.Device("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := dev.Retain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctx.Close()
+	f(t, ctx)
+}
+
+// world is an engine over drives of memory.
+type world struct {
+	*gpu.Engine
+	drives []*drive.Drive
+	pages  uint64
+}
+
+type setup struct {
+	policy             string
+	frames, t2, spares int
+	drives             int
+	pages              uint64
+	parity             bool // and one warp
+	faults             func(i int) soft.Faults
+	deadline           time.Duration
+}
+
+func newWorld(t *testing.T, ctx *cuda.Context, s setup) *world {
+	t.Helper()
+	w := &world{pages: s.pages}
+	n := max(s.drives, 1)
+	var err error
+	list := strings.Repeat(fmt.Sprintf("mem:%dKiB,", 4*(s.pages/uint64(n)+16)), n)
+	if w.drives, err = drive.OpenList(t.Context(), strings.TrimSuffix(list, ","), drive.Options{Access: drive.FreshOnly, Faults: s.faults}); err != nil {
+		t.Fatal(err)
+	}
+	policy, err := placement.Parse(s.policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := gpu.Options{GPU: ctx, PageSize: page, Pages: s.pages, Offset: 8 * page, Frames: s.frames, T2: s.t2, Spares: s.spares, Policy: policy, Seed: 5,
+		Parity: s.parity, Warps: map[bool]int{true: 1}[s.parity], Queues: 4 * n, Deadline: max(s.deadline, 20*time.Second)}
+	for _, d := range w.drives {
+		o.Drives = append(o.Drives, bamio.Drive{Name: d.URI.String(), Controller: d.Controller})
+	}
+	if w.Engine, err = gpu.Open(t.Context(), o); err != nil {
+		t.Fatal(errors.Join(err, drive.CloseAll(w.drives)))
+	}
+	return w
+}
+
+func (w *world) close(t *testing.T) {
+	t.Helper()
+	if err := w.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(w.Close(), w.Close(), drive.CloseAll(w.drives)); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) ref(t *testing.T, first, length uint64, shift uint8) layout.ArrayRef {
+	t.Helper()
+	r, err := w.Ref(first, length, shift, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var policies = []string{"bypass{t1=clock}", "tier-order{t1=clock,t2=fifo}", "random{t1=fifo,t2=fifo}", "gmt-reuse{vtd-direct=64,k=2,fit-every=64}"}
+
+// TestContents: random batches of every kind against a model, for every policy and
+// for tiers of a few pages.
+func TestContents(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		for i, policy := range policies {
+			for _, s := range []setup{{frames: 4, t2: 0, spares: 8}, {frames: 4, t2: 3, spares: 8, drives: 2}, {frames: 20, t2: 40, spares: 16}} {
+				for shift := range uint8(5) {
+					if (int(shift)+i)%4 != 0 {
+						continue
+					}
+					s.policy, s.pages = policy, 64
+					seed := rand.Uint64()
+					t.Logf("%s %d/%d shift %d: seed %d", policy, s.frames, s.t2, shift, seed)
+					w := newWorld(t, ctx, s)
+					history(t, w, shift, rand.New(rand.NewPCG(seed, 0)))
+					w.close(t)
+				}
+			}
+		}
+	})
+}
+
+// history changes an array from page 3 on and compares everything at the end.
+func history(t *testing.T, w *world, shift uint8, rng *rand.Rand) {
+	t.Helper()
+	size := uint64(1) << shift
+	length := 50*page/size - 5
+	ref := w.ref(t, 3, length, shift)
+	want := make([]byte, length*size)
+	for range 5 {
+		idx := make([]uint64, rng.IntN(400))
+		for i, x := range rng.Perm(int(min(length, 1<<16)))[:len(idx)] {
+			idx[i] = uint64(x) * (length / min(length, 1<<16))
+		}
+		buf := make([]byte, uint64(len(idx))*size)
+		fill(rng, buf)
+		must(t, w.Elements(t.Context(), ref, tier.Write, idx, gpu.Buffer{Bytes: buf}))
+		for i, x := range idx {
+			copy(want[x*size:(x+1)*size], buf[uint64(i)*size:])
+		}
+		first := rng.Uint64N(length)
+		n := rng.Uint64N(min(length-first, 4*page/size)) + 1
+		run := make([]byte, n*size)
+		fill(rng, run)
+		must(t, w.Run(t.Context(), ref, tier.Write, first, n, gpu.Buffer{Bytes: run}))
+		copy(want[first*size:], run)
+		must(t, w.Elements(t.Context(), ref, tier.Prefetch, idx, gpu.Buffer{}))
+		got := make([]byte, len(buf))
+		must(t, w.Elements(t.Context(), ref, tier.Read, idx, gpu.Buffer{Bytes: got}))
+		for i, x := range idx {
+			if !slices.Equal(got[uint64(i)*size:uint64(i+1)*size], want[x*size:(x+1)*size]) {
+				t.Fatalf("element %d is %x, want %x", x, got[uint64(i)*size:uint64(i+1)*size], want[x*size:(x+1)*size])
+			}
+		}
+		if rng.IntN(4) == 0 {
+			must(t, w.Flush(t.Context()))
+			if n, err := w.Dirty(t.Context()); n != 0 || err != nil {
+				t.Fatalf("%d dirty pages after a flush, %v", n, err)
+			}
+		}
+		must(t, w.Check(t.Context()))
+	}
+	all := make([]byte, len(want))
+	must(t, w.Run(t.Context(), ref, tier.Read, 0, length, gpu.Buffer{Bytes: all}))
+	if !slices.Equal(all, want) {
+		t.Fatal("the array differs")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fill(rng *rand.Rand, b []byte) {
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+}
+
+// TestParity: one warp, access by access, counts what the simulator counts.
+func TestParity(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		for _, policy := range policies {
+			for _, size := range [][2]int{{1, 0}, {2, 1}, {4, 3}, {8, 16}} {
+				s := setup{policy: policy, frames: size[0], t2: size[1], spares: 2, pages: 48, parity: true}
+				w := newWorld(t, ctx, s)
+				compareCounts(t, w, s)
+				w.close(t)
+			}
+		}
+	})
+}
+
+func compareCounts(t *testing.T, w *world, s setup) {
+	t.Helper()
+	spec, err := placement.Parse(s.policy)
+	must(t, err)
+	p, err := spec.Build(placement.Env{T1Frames: s.frames, T2Frames: s.t2, Pages: int(s.pages), Seed: 5})
+	must(t, err)
+	sim, err := tier.New(tier.Config{Pages: int(s.pages), T1: p.T1, T2: p.T2, Placer: p.Placer, KeepT2Copy: p.KeepT2Copy})
+	must(t, err)
+	ref := w.ref(t, 0, s.pages*page/4, 2)
+	rng := rand.New(rand.NewPCG(8, 8))
+	for range 10 {
+		// One launch: a warp whose 32 lanes have one page makes one access of it.
+		var idx []uint64
+		op := []tier.Op{tier.Read, tier.Write}[rng.IntN(2)]
+		for range 40 {
+			q := min(rng.Uint64N(s.pages), rng.Uint64N(s.pages))
+			lanes := 1
+			if !gpuIsFake(t) {
+				lanes = 32
+			}
+			for range lanes {
+				idx = append(idx, q*page/4+rng.Uint64N(page/4))
+			}
+			sim.Run([]tier.Access{tier.MakeAccess(placement.Page(q), op)})
+		}
+		must(t, w.Elements(t.Context(), ref, op, idx, gpu.Buffer{Bytes: make([]byte, 4*len(idx))}))
+	}
+	st, err := w.Stats(t.Context())
+	must(t, err)
+	want := sim.Counters()
+	want.FinalDirty = 0
+	if d := cmp.Diff(want, st.Counters); d != "" {
+		t.Errorf("%s %d/%d (-simulator +GPU):\n%s", s.policy, s.frames, s.t2, d)
+	}
+	if n, err := w.Dirty(t.Context()); err != nil || uint64(n) != sim.Counters().FinalDirty {
+		t.Errorf("%d dirty pages, want %d; %v", n, sim.Counters().FinalDirty, err)
+	}
+}
+
+// gpuIsFake says whether a lane of the GPU at hand is a warp.
+func gpuIsFake(t *testing.T) bool { return strings.Contains(t.Name(), "fake") }

@@ -1,0 +1,135 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier/layout"
+)
+
+// Options describe an Engine.
+type Options struct {
+	GPU    *cuda.Context
+	Drives []bamio.Drive // over which pages are striped, of equal block size
+
+	PageSize int    // bytes, a power of two from 4 KiB to 2 MiB
+	Pages    uint64 // of all drives together
+	Offset   uint64 // bytes of page 0 on each drive
+
+	Frames int // of T1
+	T2     int // pages of T2; 0: no host tier
+	// Spares are slots beyond T2, through which pages pass between T1 and T3, and
+	// into which victims go while the page that takes their frame is still in its
+	// own: at least 1. Each warp that misses needs one or two.
+	Spares int
+
+	Policy placement.Spec
+	Seed   uint64
+	// Parity makes kernels wait for refreshed parameters at fixed virtual times, so
+	// that one warp decides exactly as a replay does.
+	Parity bool
+
+	// Warps bounds the warps of batch calls; 0: 256, which leaves most of a large GPU
+	// to others. One makes them sequential.
+	Warps int
+
+	Queues   int           // queue pairs in all; 0: 128
+	Deadline time.Duration // of every wait on the GPU; 5 s when 0
+	// PinDeadline bounds the wait for a frame while all are pinned; a tenth of
+	// Deadline when 0.
+	PinDeadline time.Duration
+}
+
+// PolicyError is a policy that kernels cannot run.
+type PolicyError struct{ Policy, Reason string }
+
+// Error says which part.
+func (e *PolicyError) Error() string {
+	return fmt.Sprintf("policy %s: the GPU-orchestrated engine has %s; the host-orchestrated one has every policy", e.Policy, e.Reason)
+}
+
+const (
+	defaultDeadline = 5 * time.Second
+	defaultQueues   = 128
+	mostWarps       = 256
+)
+
+func (o *Options) check() error {
+	var bad []error
+	note := func(wrong bool, format string, args ...any) {
+		if wrong {
+			bad = append(bad, fmt.Errorf(format, args...))
+		}
+	}
+	if o.Deadline == 0 {
+		o.Deadline = defaultDeadline
+	}
+	if o.PinDeadline == 0 {
+		o.PinDeadline = o.Deadline / 10
+	}
+	if o.Queues == 0 {
+		o.Queues = defaultQueues
+	}
+	if o.Warps == 0 {
+		o.Warps = mostWarps
+	}
+	note(o.Warps < 1 || o.Warps > 1<<14, "%d warps: want 1 to %d", o.Warps, 1<<14)
+	note(o.GPU == nil, "no GPU")
+	note(len(o.Drives) == 0, "no drives")
+	note(o.PageSize < 4<<10 || o.PageSize > 2<<20 || bits.OnesCount(uint(o.PageSize)) != 1, "pages of %d bytes: want a power of two from 4 KiB to 2 MiB", o.PageSize)
+	note(o.Pages == 0 || o.Pages > layout.MaxPage, "%d pages: want 1 to %d; use larger ones", o.Pages, layout.MaxPage)
+	note(o.Frames < 1 || o.Frames > layout.MaxLocation, "%d frames: want 1 to %d", o.Frames, layout.MaxLocation)
+	note(o.T2 < 0 || o.Spares < 1 || o.T2+o.Spares > layout.MaxLocation, "%d and %d slots: want at least 0 and 1, and at most %d together", o.T2, o.Spares, layout.MaxLocation)
+	note(o.Deadline < time.Millisecond || o.PinDeadline <= 0 || o.PinDeadline > o.Deadline, "deadlines of %v and %v: want at least 1ms, the second no longer", o.Deadline, o.PinDeadline)
+	return errors.Join(bad...)
+}
+
+// decision is the policy in the device's terms.
+type decision struct {
+	t1, placer uint32
+	below      uint64
+	reuse      *placement.GMTReuse
+}
+
+// decide translates the policy, or says what kernels lack.
+func (o *Options) decide() (d decision, err error) {
+	p, err := o.Policy.Build(placement.Env{T1Frames: o.Frames, T2Frames: o.T2, Pages: int(o.Pages), Seed: o.Seed})
+	if err != nil {
+		return d, err
+	}
+	refuse := func(format string, args ...any) error {
+		return &PolicyError{o.Policy.String(), fmt.Sprintf(format, args...)}
+	}
+	switch p.T1.(type) {
+	case *placement.Clock:
+		d.t1 = layout.T1Clock
+	case *placement.FIFO:
+		d.t1 = layout.T1Fifo
+	default:
+		return d, refuse("clock and fifo for T1, not %s", p.T1.Name())
+	}
+	if _, ok := p.T2.(*placement.FIFO); p.T2 != nil && !ok {
+		return d, refuse("fifo for T2, not %s", p.T2.Name())
+	}
+	if p.KeepT2Copy {
+		return d, refuse("no t2copy=keep")
+	}
+	switch x := p.Placer.(type) {
+	case *placement.Bypass:
+		d.placer = layout.Bypass
+	case *placement.TierOrder:
+		d.placer = layout.TierOrder
+	case *placement.RandomPlacer:
+		d.placer, d.below = layout.Random, x.Below()
+	case *placement.GMTReuse:
+		d.placer, d.reuse = layout.GmtReuse, x
+	default:
+		return d, refuse("the placers bypass, tier-order, random and gmt-reuse, not %s", p.Placer.Name())
+	}
+	return d, nil
+}

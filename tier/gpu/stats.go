@@ -1,0 +1,81 @@
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/tier/layout"
+)
+
+// Stats is what kernels have counted so far.
+type Stats struct {
+	Counters tier.Counters // FinalDirty is not among them: see Dirty
+	Device   layout.Counts // as kernels have them, bytes by edge among them
+	Refits   uint64        // trusted fits in force
+	// First error of all kernels, nil if there was none.
+	First error
+}
+
+// get copies a struct back from the GPU, through a stream of its own, so that it
+// works beside kernels.
+func (e *Engine) get(ctx context.Context, at uint64, v any) error {
+	b := make([]byte, binary.Size(v))
+	if err := e.copyBack(ctx, at, b); err != nil {
+		return err
+	}
+	_, err := binary.Decode(b, binary.LittleEndian, v)
+	return err
+}
+
+func (e *Engine) copyBack(ctx context.Context, at uint64, b []byte) error {
+	s, err := e.ctx.NewStream()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.CopyToHost(b, cuda.Ptr(at)), s.Wait(ctx), s.Close())
+}
+
+// Stats reads the counters, also while kernels run; then they need not add up.
+func (e *Engine) Stats(ctx context.Context) (s Stats, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return s, ErrClosed
+	}
+	return e.stats(ctx)
+}
+
+func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
+	var stripes [layout.Stripes]layout.Stripe
+	var hot layout.Hot
+	if err := errors.Join(e.get(ctx, e.dev.Counts, &s.Device), e.get(ctx, e.dev.Stripes, &stripes), e.get(ctx, e.dev.Hot, &hot)); err != nil {
+		return s, err
+	}
+	d := &s.Device
+	c := tier.Counters{T1Hits: d.LateHits, Delayed: d.Delayed, T2Hits: d.T2Hits, T3Fetches: d.T3Fetches, Overwrites: d.Overwrites, Errors: d.Errors,
+		Evictions: d.Evictions, Keeps: d.Keeps, Demotions: d.Demotions, Bypasses: d.Bypasses, T2Evictions: d.T2Evictions, Writebacks: d.Writebacks,
+		Prefetches: d.Prefetches, PrefetchReads: d.PrefetchReads}
+	for _, x := range stripes {
+		c.T1Hits += x.Hits
+		c.Accesses += x.Hits + x.Slow
+	}
+	s.Counters, s.Refits = c, hot.ParamsVersion
+	if hot.FirstError != 0 {
+		s.First = &PageError{hot.FirstError & 0xffffffff, Status(hot.FirstError >> 32).Err()}
+	}
+	return s, nil
+}
+
+// framesNeeded is the size of T1 that would have done when all frames were pinned.
+func (e *Engine) framesNeeded() int {
+	var hot layout.Hot
+	ctx, cancel := context.WithTimeout(context.Background(), e.o.Deadline)
+	defer cancel()
+	if e.get(ctx, e.dev.Hot, &hot) != nil {
+		return 0
+	}
+	return int(hot.FramesNeeded)
+}

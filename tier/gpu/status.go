@@ -1,0 +1,95 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/tier/layout"
+)
+
+// Status is how an access ended on the GPU: 0, the status field of a completion, or
+// one of the values of package layout.
+type Status uint32
+
+// Errors of accesses, for errors.Is.
+var (
+	ErrTimeout   = errors.New("a wait on the GPU took longer than the deadline")
+	ErrStopped   = errors.New("kernels were asked to end")
+	ErrAllPinned = errors.New("every frame of T1 is pinned")
+	ErrNoSlot    = errors.New("no spare slot became free: more of them (Spares) let more warps miss at once")
+	ErrPins      = errors.New("more pins on one page than its entry can count")
+	ErrRange     = errors.New("an index outside of the array")
+	ErrCall      = errors.New("arguments that no call may have")
+	ErrInvariant = errors.New("an invariant of the page table does not hold: memory of the tables was overwritten, or tritier is at fault")
+)
+
+var statusErrors = map[Status]error{layout.WaitTimeout: ErrTimeout, layout.WaitStopped: ErrStopped, layout.AllPinned: ErrAllPinned,
+	layout.NoSlot: ErrNoSlot, layout.TooManyPins: ErrPins, layout.OutOfRange: ErrRange, layout.BadCall: ErrCall, layout.Broken: ErrInvariant}
+
+// WriteBackError is an access that was not made, since a victim could not be written
+// to T3: the victim is where it was, dirty.
+type WriteBackError struct{ Err error }
+
+// Error says why.
+func (e *WriteBackError) Error() string {
+	return fmt.Sprintf("no room in the tiers: a page that had to be written to T3 could not be: %v", e.Err)
+}
+
+// Unwrap returns the drive's error.
+func (e *WriteBackError) Unwrap() error { return e.Err }
+
+// Err is the status as an error, nil for success.
+func (s Status) Err() error {
+	if s == 0 {
+		return nil
+	}
+	if err := statusErrors[s]; err != nil {
+		return err
+	}
+	if s >= layout.WriteBack {
+		return &WriteBackError{Status(s - layout.WriteBack).Err()}
+	}
+	return bamio.Status(s).Err()
+}
+
+// PageError is a page that could not be accessed.
+type PageError struct {
+	Page uint64 // of the engine
+	Err  error
+}
+
+// Error names the page.
+func (e *PageError) Error() string { return fmt.Sprintf("page %d: %v", e.Page, e.Err) }
+
+// Unwrap returns the reason.
+func (e *PageError) Unwrap() error { return e.Err }
+
+// AccessError is a batch of which some elements, or pages of a run, were not moved;
+// the others were.
+type AccessError struct {
+	Failed int
+	Pages  []*PageError // of the first that failed; a page may be there more than once
+	Needed int          // frames of T1 that would do, when all were pinned; else 0
+}
+
+// Error names the first page.
+func (e *AccessError) Error() string {
+	s := fmt.Sprintf("%d accesses failed", e.Failed)
+	if len(e.Pages) > 0 {
+		s += ": " + e.Pages[0].Error()
+	}
+	if e.Needed > 0 {
+		s += fmt.Sprintf("; a T1 of %d frames would do", e.Needed)
+	}
+	return s
+}
+
+// Unwrap returns the pages' errors.
+func (e *AccessError) Unwrap() []error {
+	list := make([]error, len(e.Pages))
+	for i, p := range e.Pages {
+		list[i] = p
+	}
+	return list
+}
