@@ -126,7 +126,7 @@ func machine(t *testing.T, j job) tier.Counters {
 }
 
 // device is what the rig counts.
-func device(t *testing.T, bin string, j job) tier.Counters {
+func device(t *testing.T, bin string, j job) (tier.Counters, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "trace")
 	raw := make([]byte, 0, 4*len(j.accesses))
@@ -148,14 +148,14 @@ func device(t *testing.T, bin string, j job) tier.Counters {
 		defer stop()
 	}
 	out, err := trial(t, bin, time.Minute, args)
-	if err != nil {
-		t.Fatalf("%v: %v", j, err)
-	}
 	var c tier.Counters
+	if err != nil {
+		return c, fmt.Errorf("%v: %w", j, err)
+	}
 	if err := json.Unmarshal([]byte(lastLine(out)), &c); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return c
+	return c, nil
 }
 
 // below is what a draw of the policy random is held against: placement's
@@ -172,11 +172,46 @@ func below(policy string) uint64 {
 
 func compare(t *testing.T, bin string, j job) {
 	t.Helper()
-	want, got := machine(t, j), device(t, bin, j)
-	j.seen.add(j.placer, want)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("%v: the machine and the device differ (-machine +device):\n%s", j, d)
+	if err := difference(t, bin, j); err != nil {
+		t.Error(err)
 	}
+}
+
+// difference says how the device's counters differ from the machine's.
+func difference(t *testing.T, bin string, j job) error {
+	t.Helper()
+	want := machine(t, j)
+	got, err := device(t, bin, j)
+	j.seen.add(j.placer, want)
+	if err != nil {
+		return err
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		return fmt.Errorf("%v: the machine and the device differ (-machine +device):\n%s", j, d)
+	}
+	return nil
+}
+
+// parityTrial compares once for each placer, with one thread or with lanes, and
+// a log of T2's order that has to be compacted.
+func parityTrial(t *testing.T, bin string, lanes bool, seed uint64) error {
+	t.Helper()
+	for placer := range placers {
+		r := rand.New(rand.NewPCG(seed, uint64(placer)))
+		j := job{t1: 9, t2: 14, pages: 60, clock: true, placer: placer, policy: policyText(placer, true, r), seed: r.Uint64() >> 1,
+			lanes: 1, accesses: randomTrace(r, 60, 6000)}
+		switch {
+		case lanes:
+			j.lanes, j.accesses = 4, j.accesses[:800]
+		case seed%2 == 0: // few pages, so that each has a long history
+			j.t1, j.t2, j.pages, j.accesses = 2, 3, 8, randomTrace(r, 8, 6000)
+			j.policy = policyText(placer, true, r)
+		}
+		if err := difference(t, bin, j); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // randomTrace mixes reads, writes, overwrites and prefetches of pages that are

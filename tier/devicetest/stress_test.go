@@ -28,6 +28,9 @@ var scenarios = []struct{ name, args string }{
 	{"warps, the log is small", "pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=3 lanes=4 rounds=80"},
 	{"more groups than frames hold pins", "frames=2 t2=2 spares=2 placer=1 groups=6 rounds=80 hold=4 pin_deadline=5"},
 	{"a drive that loses buffers", "frames=3 t2=3 spares=30 placer=1 groups=4 rounds=60 fail_reads=6 fail_writes=6 lose=8 deadline=2000"},
+	{"pages as plain memory", "alone=1 frames=2 t2=2 spares=3 placer=1 groups=4 rounds=150 interrupts=6"},
+	{"past 2^32", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=120 start=4294967290 interrupts=10"},
+	{"past 2^31", "frames=3 t2=6 spares=2 log=16 placer=1 groups=6 rounds=120 start=2147483640 interrupts=10"},
 	{"every buffer is lost", "frames=2 t2=1 spares=1 placer=1 groups=4 rounds=30 fail_reads=2 fail_writes=2 lose=1 deadline=20"},
 }
 
@@ -46,6 +49,16 @@ func TestScenarios(t *testing.T) {
 				t.Logf("seed %d: %s", first+seed, lastLine(out))
 			}
 		})
+	}
+}
+
+// TestPitfalls: what must end with an error does, in time, and says the right
+// things.
+func TestPitfalls(t *testing.T) {
+	for _, b := range []build{plain, threads, addresses} {
+		if _, err := trial(t, program(t, b), 2*time.Minute, []string{"mode=pitfalls"}); err != nil {
+			t.Errorf("%s: %v", b.name, err)
+		}
 	}
 }
 

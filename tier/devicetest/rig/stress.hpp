@@ -25,7 +25,9 @@ public:
 
     void run() {
         for (uint32_t i = 0; i < w_->c.rounds; i++) {
-            if (common_.one_in(w_->c.hold)) {
+            if (w_->c.alone != 0) {
+                alone();
+            } else if (common_.one_in(w_->c.hold)) {
                 hold();
             } else {
                 step();
@@ -50,6 +52,32 @@ private:
                 flush();
             } else {
                 a_.prefetch(g_, t_, common_.below(a_.length), true);
+            }
+        }
+    }
+
+    // alone reads and writes a page of the group's own as plain memory, which a
+    // thread sanitizer checks: every other group may move the page. Or it brings
+    // somebody's page.
+    void alone() {
+        uint64_t page = group_ + common_.below(w_->c.pages / w_->c.groups) * w_->c.groups, left = 0;
+        if (common_.one_in(4)) {
+            acquire(g_, t_, common_.below(w_->c.pages), kPrefetchOp);
+            return;
+        }
+        bool writes = common_.one_in(2);
+        cursor<uint64_t, MemoryStore, G> c(g_, a_, t_, writes);
+        uint64_t* p = c.run(page * m_->words, &left);
+        if (!allowed("cursor", c.status())) {
+            return;
+        }
+        for (uint64_t k = g_.rank(); k < m_->words; k += g_.size()) {
+            uint64_t i = page * m_->words + k, v = p[k];
+            m_->read("plain", i, v, m_->begun[i]);
+            if (writes) {
+                m_->begun[i]++;
+                p[k] = m_->kind(page) == kSums ? v + 1 : Model::value(i, m_->begun[i]);
+                m_->complete[i] = m_->begun[i].load();
             }
         }
     }
@@ -352,6 +380,7 @@ inline Config random_config(uint64_t seed, uint32_t rounds) {
     c.slow = some(2, 4);
     c.flush = static_cast<uint32_t>(2 + r.below(20));
     c.interrupts = static_cast<uint32_t>(r.below(2) * (2 + r.below(30)));
+    c.start = r.one_in(2) ? 0 : (1ull << (r.one_in(2) ? 31 : 32)) - r.below(200);
     c.hold = some(4, 20);
     c.pin_deadline_ms = c.hold != 0 ? 5 : c.pin_deadline_ms;
     return c;

@@ -32,6 +32,8 @@ struct Config {
     uint32_t lose = 0;                                  // of failures, one in so many is a time-out
     uint32_t hold = 0;                                  // cursors stay over other operations, one round in so many
     uint32_t flush = 40, interrupts = 0;
+    uint32_t alone = 0; // 1: only its own group looks into a page, as at plain memory
+    uint64_t start = 0; // counters that go on for ever begin here
     uint64_t deadline_ms = 60000, pin_deadline_ms = 20000;
     // gmt-reuse
     uint64_t direct = 64, sampled = 4;
@@ -170,7 +172,7 @@ struct World {
     uint64_t sum(uint64_t Stripe::* field) {
         uint64_t s = 0;
         for (uint32_t i = 0; i < kStripes; i++) {
-            s += reinterpret_cast<Stripe*>(e.stripes)[i].*field;
+            s += load_relaxed_gpu(&(reinterpret_cast<Stripe*>(e.stripes)[i].*field));
         }
         return s;
     }
@@ -231,7 +233,14 @@ inline void World::set_up_tiers() {
     e.slot_order = make(4ull * e.slots);
     e.slot_memory = make(static_cast<uint64_t>(e.slots) << c.page_shift);
     e.log = make(4ull * e.log_size);
-    hot()->free_frames = kChainEnd;
+    Hot* h = hot();
+    h->free_frames = h->free_slots = c.start << 32;
+    h->free_frames |= kChainEnd;
+    h->hand = (c.start + c.frames - 1) / c.frames * c.frames;
+    h->log_head = h->log_tail = c.start;
+    for (uint32_t p = 0; c.start != 0 && p < c.pages; p++) {
+        reinterpret_cast<uint64_t*>(e.entries)[p] = kGenerationMask;
+    }
     for (uint32_t f = 0; f < c.frames; f++) {
         reinterpret_cast<uint32_t*>(e.frame_owner)[f] = kNone;
     }
@@ -252,7 +261,7 @@ inline void World::set_up_reuse(void* shared) {
         m->params[0] = ReuseParams{0, 1, 0, c.direct, c.frames, c.frames + c.t2, c.frames, c.frames + c.t2, c.seed, 1ull << 52, c.window, c.starve};
         for (uint32_t p = 0; p < c.pages; p++) {
             if (c.sampled != 0 && mix(p) % c.sampled == 0) {
-                reinterpret_cast<uint64_t*>(e.entries)[p] = kSampled;
+                reinterpret_cast<uint64_t*>(e.entries)[p] |= kSampled;
             }
         }
     } else {
@@ -260,7 +269,7 @@ inline void World::set_up_reuse(void* shared) {
         e.mailbox = reinterpret_cast<uint64_t>(shared);
         const uint8_t* sampled = static_cast<uint8_t*>(shared) + 4096 + sizeof(Sample) * c.sample_count;
         for (uint32_t p = 0; p < c.pages; p++) {
-            reinterpret_cast<uint64_t*>(e.entries)[p] = sampled[p] != 0 ? kSampled : 0;
+            reinterpret_cast<uint64_t*>(e.entries)[p] |= sampled[p] != 0 ? kSampled : 0;
         }
     }
     e.samples = e.mailbox + 4096;

@@ -31,7 +31,12 @@ inline void interrupt() {
     if (n != 0) {
         state = state * 6364136223846793005ull + 1442695040888963407ull;
         if ((state >> 33) % n == 0) {
-            sched_yield();
+            // Now and then for long enough that others get somewhere.
+            if ((state >> 50) % 32 == 0) {
+                usleep(150);
+            } else {
+                sched_yield();
+            }
         }
     }
 }
@@ -44,6 +49,7 @@ inline void interrupt() {
 #define __atomic_fetch_and(...) (rig::interrupt(), __atomic_fetch_and(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) (rig::interrupt(), __atomic_compare_exchange_n(__VA_ARGS__))
 #define __atomic_store_n(...) (rig::interrupt(), __atomic_store_n(__VA_ARGS__))
+#define __atomic_load_n(...) (rig::interrupt(), __atomic_load_n(__VA_ARGS__))
 
 namespace tritier {
 namespace bamio {
@@ -61,3 +67,4 @@ inline void relax() { sched_yield(); }
 #undef __atomic_fetch_and
 #undef __atomic_compare_exchange_n
 #undef __atomic_store_n
+#undef __atomic_load_n

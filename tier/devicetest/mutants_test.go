@@ -1,0 +1,190 @@
+package devicetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// mutant is a mistake put into the device headers, which the rig must notice
+// in the trial that is made for it.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	build    build
+	args     string
+}
+
+const (
+	tight  = "deadline=3000 pin_deadline=2000 frames=2 t2=2 spares=2 placer=1 groups=6 rounds=250 interrupts=6 flush=4"
+	single = "deadline=3000 pin_deadline=2000 frames=1 t2=1 spares=1 placer=1 groups=6 rounds=150 interrupts=6 flush=4"
+	faults = tight + " fail_reads=4 fail_writes=4"
+	warps  = "deadline=3000 pin_deadline=2000 frames=2 t2=2 spares=2 placer=1 groups=3 lanes=4 rounds=60 flush=4"
+	little = "deadline=3000 pin_deadline=2000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
+	narrow = "deadline=3000 pin_deadline=2000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
+	alone  = "alone=1 deadline=9000 pin_deadline=8000 frames=6 t2=2 spares=3 placer=1 groups=4 rounds=400 interrupts=9"
+	traps  = "mode=pitfalls"
+)
+
+var mutants = []mutant{
+	{"a pinned page is evicted", "evict.cuh", "if (pins_of(*e) != 0) {", "if (pins_of(*e) > 100) {", plain, tight},
+	{"pin and evict are two decisions", "entry.cuh", "return atomic_cas_acq_rel_gpu(entry, e, busy_word) == e;",
+		"if ((load_acquire_gpu(entry) & kPinMask) != 0) { return false; }\n    relax();\n    atomic_exch_acq_rel_gpu(entry, busy_word);\n    return true;", plain, tight},
+	{"a pin counts in any state", "entry.cuh", "if (state_of(*e) == kResidentT1 && pins_of(*e) < kPinLimit) {", "if (state_of(*e) >= kResidentT1 && pins_of(*e) < kPinLimit) {", plain, tight},
+	{"a pin that does not count stays", "entry.cuh", "    atomic_add_relaxed_gpu(entry, 0 - kPin);\n    return false;", "    return false;", plain, tight},
+	{"a write does not set dirty again", "entry.cuh", "        atomic_or_release_gpu(entry, kDirty);", "        atomic_or_release_gpu(entry, 0);", plain, tight + " flush=1"},
+	{"dirty is cleared after the copy", "flush.cuh", "        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }\n    g.sync();\n    copy_bytes(g, t.slot(slot), t.frame(frame), t.page_bytes());",
+		"    }\n    g.sync();\n    copy_bytes(g, t.slot(slot), t.frame(frame), t.page_bytes());\n    relax();\n    if (g.leads()) {\n        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }", plain, tight + " flush=1"},
+	{"a failed flush leaves the page clean", "flush.cuh", "            atomic_or_release_gpu(entry, kDirty);", "            atomic_or_release_gpu(entry, 0);", plain, faults},
+	{"two flushes write one page", "flush.cuh", "if ((atomic_or_acquire_gpu(entry, kFlushing) & kFlushing) == 0) {", "if (atomic_or_acquire_gpu(entry, kFlushing) != 0) {", plain, tight + " flush=1 slow=2"},
+	{"a flushed page of T2 stays dirty", "flush.cuh", "            to &= ~kDirty;", "            to &= ~0ull;", plain, tight},
+	{"a failed write-back loses the page", "evict.cuh", "            put_back(g, t, v, kWritingBack);\n            return kWriteBack | status;",
+		"            if (g.leads()) { publish(entry, word, left(moved(v.word & ~kDirty, kAbsent, 0))); push_frame(t, v.frame); }\n            return kWriteBack | status;", plain, faults},
+	{"a victim is not written back", "evict.cuh", "    bool dirty = (v.word & kDirty) != 0;\n    uint64_t word = moved", "    bool dirty = (v.word & kDirty) != 0 && v.page % 2 == 0;\n    uint64_t word = moved", plain, tight + " placer=0"},
+	{"T2's victim is not written back", "evict.cuh", "    bool dirty = (o.word & kDirty) != 0;", "    bool dirty = (o.word & kDirty) != 0 && o.page % 2 == 0;", plain, tight},
+	{"a failed read is a page", "acquire.cuh", "        f->at = f->page;\n        return status;", "        f->at = f->page;\n        return kTierOk;", plain, faults},
+	{"waiters do not get the error", "acquire.cuh", "return k.filling != 0 && state_of(e) == kAbsent && next ? location_of(e)", "return k.filling > 7 && state_of(e) == kAbsent && next ? location_of(e)", plain, traps},
+	{"waiters compare generations that do not wrap", "acquire.cuh", "((generation_of(e) - k.generation) & 0xfff) == 1", "generation_of(e) - k.generation == 1", plain, traps},
+	{"a failed fill keeps its frame", "acquire.cuh", "            push_frame(t, f->frame);", "            (void)t;", plain, faults},
+	{"a promoted page keeps its slot", "acquire.cuh", "            push_slot(t, f->slot);", "            (void)f;", plain, tight},
+	{"a slot is free twice", "acquire.cuh", "        if (f->spare != kNone) {\n            push_slot(t, f->spare);", "        if (f->spare != kNone) {\n            push_slot(t, f->spare);\n            if (f->page % 16 == 7) { push_slot(t, f->spare); }", plain, tight},
+	{"a promotion leaves its page in the order", "acquire.cuh", "            leave_order(t, f->slot);", "            (void)f;", plain, tight},
+	{"a place is not given back", "acquire.cuh", "            atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);", "            (void)t;", plain, tight + " placer=2"},
+	{"stacks have no tag", "pool.cuh", "if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next) == h) {", "if (atomic_cas_acq_rel_gpu(head, h, (h >> 32) << 32 | next) == h) {", plain, tight + " groups=12 rounds=400 interrupts=2 spares=6"},
+	{"a lost buffer is used again", "evict.cuh", "            if (t.store.lost(status)) {\n                f->spare = kNone;", "            if (t.store.lost(status)) {\n                f->spare += 0;", plain, "frames=3 t2=3 spares=30 placer=0 groups=4 rounds=60 fail_reads=6 fail_writes=3 lose=2 deadline=2000"},
+	{"a group waits for a slot while it holds a page", "evict.cuh", "            *slot = need_slot ? pop_slot(t) : kNone;\n            if (!need_slot || *slot != kNone) {", "            *slot = kNone;\n            if (!need_slot || take_spare(t, slot) == kTierOk) {", plain, "deadline=1500 pin_deadline=2000 frames=1 t2=2 spares=1 placer=2 groups=8 rounds=400 interrupts=6 flush=4"},
+	{"a victim waits for its place", "evict.cuh", "for (uint32_t attempt = 0; attempt < 64; attempt++) {", "for (uint64_t begun = globaltimer(); globaltimer() - begun < 4 * t.e->deadline_ns;) {", plain, "deadline=1000 pin_deadline=900 frames=1 t2=1 spares=4 placer=1 groups=8 rounds=300 interrupts=6 flush=4"},
+	{"entries of the order are not settled", "order.cuh", "if ((word & 3u << 30) != log_lap(t, *n)) {", "if (word == 0) {", plain, narrow + " rounds=1500"},
+	{"the order's bits come after its entry", "order.cuh", "    store_relaxed_gpu(t.slot_order() + slot, order_mark(n));\n    store_release_gpu(log_at(t, n), log_lap(t, n) | slot);", "    store_release_gpu(log_at(t, n), log_lap(t, n) | slot);\n    relax();\n    store_relaxed_gpu(t.slot_order() + slot, order_mark(n));", plain, narrow},
+	{"the log is compacted while others are in it", "order.cuh", "    while (load_acquire_gpu(gate) != kCompacting) {", "    while (load_acquire_gpu(gate) == 0) {", plain, little + " groups=10 rounds=900 interrupts=2"},
+	{"compaction turns the order round", "order.cuh", "uint64_t place = to - 1 - bits_below(votes, g.lane());", "uint64_t place = to - count_bits(votes) + bits_below(votes, g.lane());", plain, "parity-lanes"},
+	{"compaction forgets the places", "order.cuh", "            atomic_cas_acq_rel_gpu(t.slot_order() + slot, order_mark(n), order_mark(place));", "            (void)place;", plain, little},
+	{"the hand does not give frames back", "evict.cuh", "atomic_cas_relaxed_gpu(&t.hot()->hand, hand + width, hand + passed + 1);", "(void)hand;", plain, "parity-lanes"},
+	{"the reference bit stays", "evict.cuh", "        atomic_and_relaxed_gpu(t.entries + page, ~kRef);", "        (void)page;", plain, "parity"},
+	{"a page comes with its reference bit", "acquire.cuh", "| (writes ? kDirty : 0);", "| (writes ? kDirty : 0) | kRef;", plain, "parity"},
+	{"a victim is kept twice", "evict.cuh", "            again = true;", "            again = false;", plain, "parity"},
+	{"a prefetch is an access", "acquire.cuh", "    if (op != kPrefetchOp) {\n        count(&stripe_of(t)->slow);\n    }", "    count(&stripe_of(t)->slow);", plain, "parity"},
+	{"history counters wrap", "reuse.cuh", "        if ((h >> shift & 63) == 63) {", "        if ((h >> shift & 63) == 99) {", plain, "parity"},
+	{"the wrong row is judged", "reuse.cuh", "uint32_t shift = 18 * last + 6 * c;", "uint32_t shift = 18 * c + 6 * last;", plain, "parity"},
+	{"fits take effect late", "reuse.cuh", "    if (n + 1 < load_relaxed_gpu(&h->sample_gate)) {", "    if (n < load_relaxed_gpu(&h->sample_gate)) {", plain, "parity"},
+	{"starvation counts its grants", "reuse.cuh", "uint32_t old = t3 ? atomic_or", "t3 = t3 && !grant;\n    uint32_t old = t3 ? atomic_or", plain, "parity"},
+	{"a glance is not repeated", "array_ref.cuh", "return same_place(*e, load_relaxed_gpu(entry));", "return true;", plain, tight},
+	{"a glance does not see generations", "entry.cuh", "(kStateMask | kGenerationMask | kLocationMask)) == 0", "(kStateMask | kLocationMask)) == 0", plain, "deadline=3000 frames=1 t2=0 spares=4 pages=8 placer=0 groups=8 rounds=4000 interrupts=2"},
+	{"an unpin is not a release", "entry.cuh", "atomic_add_release_gpu(entry, 0 - kPin)", "atomic_add_relaxed_gpu(entry, 0 - kPin)", threads, alone},
+	{"publishing is not a release", "entry.cuh", "atomic_add_acq_rel_gpu(entry, to - from)", "atomic_add_relaxed_gpu(entry, to - from)", threads, alone},
+	{"a pin is not an acquire", "entry.cuh", "*e = atomic_add_acquire_gpu(entry, kPin)", "*e = atomic_add_relaxed_gpu(entry, kPin)", threads, alone},
+	{"pins in flight are counted", "entry.cuh", "constexpr uint32_t kPinLimit = 1u << 18;", "constexpr uint32_t kPinLimit = 1u << 30;", plain, traps},
+	{"a full house waits for ever", "evict.cuh", "if (s->wait.longer_than(t.e->pin_deadline_ns)) {", "if (s->wait.longer_than(~0ull)) {", plain, traps},
+	{"a lane skips a vote", "array_ref.cuh", "    uint32_t pages = count_bits(g.ballot(chief));", "    uint32_t pages = chief ? count_bits(g.ballot(chief)) : 0;", plain, warps},
+}
+
+// mutate copies the device headers with the mistake in them.
+func mutate(t *testing.T, m mutant) string {
+	t.Helper()
+	dir := t.TempDir()
+	names, err := filepath.Glob("../device/*.cuh")
+	if err != nil || len(names) < 12 {
+		t.Fatalf("%d headers, %v", len(names), err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := string(text)
+		if filepath.Base(name) == m.file {
+			if strings.Count(s, m.old) != 1 {
+				t.Fatalf("%s has %q %d times: the mutant needs an update", name, m.old, strings.Count(s, m.old))
+			}
+			s = strings.Replace(s, m.old, m.new, 1)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// concurrently runs n jobs, as many at a time as there are processors.
+func concurrently(n int, f func(i int)) {
+	var wait sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range n {
+		free <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-free }()
+			f(i)
+		})
+	}
+	wait.Wait()
+}
+
+// TestMutants: the rig notices each mistake within a few seeds.
+func TestMutants(t *testing.T) {
+	wanted := os.Getenv("MUTANTS")
+	if wanted == "" {
+		t.Skip("takes a compilation for each mistake, minutes in all: set MUTANTS=all, or to a part of their names")
+	}
+	compiler(t)
+	chosen := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return wanted != "all" && !strings.Contains(m.name, wanted) })
+	control(t, chosen)
+	concurrently(len(chosen), func(i int) {
+		m := chosen[i]
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			b := m.build
+			if b.name == plain.name {
+				b.flags = []string{"-O0"} // quick to compile, and a mistake may leave variables unused
+			}
+			bin := filepath.Join(t.TempDir(), "rig")
+			compile(t, mutate(t, m), bin, b)
+			for seed := range uint64(6) {
+				if err := attempt(t, bin, m.args, seed+1); err != nil {
+					t.Log("noticed: ", firstProblem(err))
+					return
+				}
+			}
+			t.Error("nobody noticed")
+		})
+	})
+}
+
+// attempt runs one trial: the rig's own, or a comparison with tier.Machine.
+func attempt(t *testing.T, bin, args string, seed uint64) error {
+	t.Helper()
+	if strings.HasPrefix(args, "parity") {
+		return parityTrial(t, bin, args == "parity-lanes", seed)
+	}
+	_, err := trial(t, bin, 40*time.Second, append(strings.Fields(args), "quick=1", fmt.Sprint("seed=", seed)))
+	return err
+}
+
+// control runs the trials without a mistake: nothing may be found.
+func control(t *testing.T, mutants []mutant) {
+	bin := program(t, plain)
+	seen := map[string]bool{}
+	for _, m := range mutants {
+		if seen[m.args] {
+			continue
+		}
+		seen[m.args] = true
+		if err := attempt(t, bin, strings.ReplaceAll(m.args, "deadline=", "deadline=1"), 1); err != nil {
+			t.Errorf("without any mistake: %v", err)
+		}
+	}
+}
+
+func firstProblem(err error) string {
+	for line := range strings.Lines(err.Error()) {
+		if strings.Contains(line, "PROBLEM") || strings.Contains(line, "WARNING") || strings.Contains(line, "differ") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lastLine(err.Error())
+}

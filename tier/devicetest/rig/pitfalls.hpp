@@ -1,0 +1,273 @@
+// Pitfalls: situations that must end with an error and never with a hang, and
+// what the error has to say.
+#pragma once
+
+#include "stress.hpp"
+
+namespace rig {
+
+struct Pitfall {
+    explicit Pitfall(const char* name, Config c) : name_(name), w(c), t(w.context(0)), a(w.array<uint64_t>()), words((1u << c.page_shift) / 8) {}
+
+    const char* name_;
+    World w;
+    Context<MemoryStore> t;
+    array_ref<uint64_t, MemoryStore> a;
+    uint64_t words;
+    Solo g;
+
+    uint32_t load(uint64_t page, uint64_t* v = nullptr) {
+        uint32_t status;
+        uint64_t x = a.load(g, t, page * words, true, &status);
+        if (v != nullptr) {
+            *v = x;
+        }
+        return status;
+    }
+    uint32_t store(uint64_t page, uint64_t v) { return a.store(g, t, page * words, v, true); }
+    uint64_t* entry(uint32_t page) { return reinterpret_cast<uint64_t*>(w.e.entries) + page; }
+    void want(const char* what, uint64_t got, uint64_t wanted) {
+        if (got != wanted) {
+            w.problems.report("%s: %s is %#llx, want %#llx", name_, what, (unsigned long long)got, (unsigned long long)wanted);
+        }
+    }
+    uint32_t end() {
+        check(&w);
+        return w.problems.count();
+    }
+};
+
+inline Config small_config() {
+    Config c;
+    c.deadline_ms = 300;
+    c.pin_deadline_ms = 100;
+    return c;
+}
+
+// Cursors pin every frame: whoever wants another page gets an error that says
+// how many frames would do, and all is well when one lets go.
+inline uint32_t all_pinned() {
+    Config c = small_config();
+    c.placer = kTierOrder;
+    Pitfall p("all pinned", c);
+    std::vector<std::unique_ptr<cursor<uint64_t, MemoryStore, Solo>>> cursors;
+    for (uint32_t i = 0; i < c.frames; i++) {
+        cursors.push_back(std::make_unique<cursor<uint64_t, MemoryStore, Solo>>(p.g, p.a, p.t, i % 2 == 0));
+        p.want("a cursor", cursors.back()->at(i * p.words) != nullptr, 1);
+    }
+    uint64_t begun = globaltimer();
+    p.want("a load", p.load(9), kAllPinned);
+    p.want("a store", p.store(10, 1), kAllPinned);
+    p.want("a cursor too many", cursor<uint64_t, MemoryStore, Solo>(p.g, p.a, p.t).at(11 * p.words) == nullptr, 1);
+    p.want("a prefetch", acquire(p.g, p.t, 12, kPrefetchOp).status, kAllPinned);
+    if (globaltimer() - begun > 20000000000ull) {
+        p.w.problems.report("all pinned: it took %llu ns", (unsigned long long)(globaltimer() - begun));
+    }
+    p.want("frames needed", p.w.hot()->frames_needed, c.frames + 1);
+    p.want("the first error", p.w.hot()->first_error, static_cast<uint64_t>(kAllPinned) << 32 | 9);
+    p.want("a load of what is there", p.load(2), kTierOk);
+    cursors.pop_back();
+    p.want("a load after one let go", p.load(9), kTierOk);
+    cursors.clear();
+    p.want("errors", p.w.counts()->errors, 3);
+    p.want("prefetch errors", p.w.counts()->prefetch_errors, 1);
+    return p.end();
+}
+
+// A page that left T2 for a frame that it did not get is back in T2.
+inline uint32_t pinned_promotion() {
+    Config c = small_config();
+    c.placer = kTierOrder;
+    c.frames = 1;
+    c.t2 = 2;
+    Pitfall p("pinned promotion", c);
+    p.want("a store", p.store(1, 11), kTierOk);
+    p.want("a load", p.load(2), kTierOk);
+    {
+        cursor<uint64_t, MemoryStore, Solo> held(p.g, p.a, p.t);
+        held.at(2 * p.words);
+        p.want("a load from T2", p.load(1), kAllPinned);
+        p.want("its state", state_of(p.w.entry(1)), kResidentT2);
+    }
+    uint64_t v = 0;
+    p.want("another load", p.load(1, &v), kTierOk);
+    p.want("the value", v, 11);
+    return p.end();
+}
+
+// A page that somebody fills and never ends: the wait has a deadline, and an
+// earlier end when the host asks for it.
+inline uint32_t endless_fill() {
+    Pitfall p("endless fill", small_config());
+    store_relaxed_gpu(p.entry(5), kFilling);
+    p.want("a load", p.load(5), kWaitTimeout);
+    p.want("a store", p.store(5, 1), kWaitTimeout);
+    store_relaxed_sys(&p.w.stop, 1);
+    p.want("a load that is stopped", p.load(5), kWaitStopped);
+    store_relaxed_sys(&p.w.stop, 0);
+    p.want("a flush", flush_page(p.g, p.t, 5), kWaitTimeout);
+    store_relaxed_gpu(p.entry(5), 0);
+    return p.end();
+}
+
+// A fill that fails wakes all who wait for it with its error, and leaves the
+// page absent: the next access tries again.
+inline uint32_t failed_waiters() {
+    Config c = small_config();
+    c.deadline_ms = 60000;
+    Pitfall p("failed waiters", c);
+    const uint64_t filling = kFilling | kGenerationMask; // the last generation: the next is 0
+    store_relaxed_gpu(p.entry(5), filling);
+    std::vector<std::thread> threads;
+    std::atomic<uint32_t> status[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        status[i] = ~0u;
+        threads.emplace_back([&, i] {
+            uint32_t s;
+            p.a.load(Solo{}, p.w.context(i), 5 * p.words + i, true, &s);
+            status[i] = s;
+        });
+    }
+    while (p.w.sum(&Stripe::slow) < 6) {
+        sched_yield();
+    }
+    usleep(50000); // until most have seen it
+    publish(p.entry(5), filling, left(moved(filling, kAbsent, kReadError)));
+    for (std::thread& t : threads) {
+        t.join();
+    }
+    // One that was so slow that it came after the end has filled it anew.
+    uint32_t with_error = 0, others = 0;
+    for (auto& s : status) {
+        with_error += s == kReadError;
+        others += s != kReadError && s != kTierOk;
+    }
+    if (with_error == 0 || others != 0) {
+        p.w.problems.report("failed waiters: %u of 6 got the error, %u another", with_error, others);
+    }
+    p.want("another load", p.load(5), kTierOk);
+    return p.end();
+}
+
+// A victim that cannot be written back is where it was, dirty, and the error
+// names it.
+inline uint32_t failed_write_back() {
+    for (uint32_t t2 = 0; t2 < 2; t2++) {
+        Config c = small_config();
+        c.frames = 1;
+        c.t2 = t2;
+        c.placer = kTierOrder;
+        c.fail_writes = 1;
+        Pitfall p("failed write-back", c);
+        p.want("a store", p.store(3, 33), kTierOk);
+        if (t2 == 1) {
+            p.want("a store to the next", p.store(4, 44), kTierOk);
+        }
+        p.want("a load", p.load(6), kWriteBack | kWriteError);
+        p.want("the first error", p.w.hot()->first_error, static_cast<uint64_t>(kWriteBack | kWriteError) << 32 | 3);
+        p.want("a flush", flush_part(p.g, p.t, 0, 1), kWriteBack | kWriteError);
+        p.want("dirty", p.w.entry(3) & kDirty, kDirty);
+        p.want("page 6", state_of(p.w.entry(6)), kAbsent);
+        check(&p.w);
+        p.w.store.healthy = true;
+        uint64_t v = 0;
+        p.want("the load again", p.load(6), kTierOk);
+        p.want("the page again", p.load(3, &v), kTierOk);
+        p.want("its value", v, 33);
+        if (p.end() != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// The last pin that an entry can count is refused, and none of the others lost.
+inline uint32_t too_many_pins() {
+    Pitfall p("too many pins", small_config());
+    p.want("a load", p.load(2), kTierOk);
+    atomic_add_relaxed_gpu(p.entry(2), kPin * kPinLimit);
+    p.want("a store", p.store(2, 1), kTooManyPins);
+    p.want("a load without a pin", p.load(2), kTierOk);
+    p.want("pins", pins_of(p.w.entry(2)), kPinLimit);
+    atomic_add_relaxed_gpu(p.entry(2), 0 - kPin * kPinLimit);
+    return p.end();
+}
+
+// No spare slot is free, and none will be.
+inline uint32_t no_slot() {
+    Config c = small_config();
+    Pitfall p("no slot", c);
+    p.want("a store", p.store(1, 7), kTierOk);
+    uint64_t head = load_relaxed_gpu(&p.w.hot()->free_slots);
+    store_relaxed_gpu(&p.w.hot()->free_slots, uint64_t{kChainEnd});
+    p.want("a load", p.load(2), kNoSlot);
+    p.want("a flush", flush_page(p.g, p.t, 1), kNoSlot);
+    store_relaxed_gpu(&p.w.hot()->free_slots, head);
+    p.want("a load again", p.load(2), kTierOk);
+    return p.end();
+}
+
+inline uint32_t bad_calls() {
+    Pitfall p("bad calls", small_config());
+    uint64_t v[8] = {}, n = 0;
+    uint32_t status = 0;
+    p.want("a load", (p.a.load(p.g, p.t, p.a.length, true, &status), status), kOutOfRange);
+    p.want("a load far away", (p.a.load(p.g, p.t, ~0ull, true, &status), status), kOutOfRange);
+    p.want("a store", p.a.store(p.g, p.t, p.a.length, 1, true), kOutOfRange);
+    p.want("an add", (p.a.add(p.g, p.t, ~0ull, 1, true, &status), status), kOutOfRange);
+    p.want("a read", bulk_read(p.g, p.t, p.a, p.a.length - 1, 2, v), kOutOfRange);
+    p.want("a write that wraps", bulk_write(p.g, p.t, p.a, ~0ull, 2, v), kOutOfRange);
+    cursor<uint64_t, MemoryStore, Solo> c(p.g, p.a, p.t);
+    p.want("a cursor", c.run(p.a.length, &n) == nullptr, 1);
+    p.want("its status", c.status(), kOutOfRange);
+    p.want("a page", acquire(p.g, p.t, p.w.e.pages, kReadOp).status, kOutOfRange);
+    p.want("an overwrite with nothing", acquire(p.g, p.t, 0, kOverwriteOp).status, kBadCall);
+    p.want("the last element", (p.a.load(p.g, p.t, p.a.length - 1, true, &status), status), kTierOk);
+    p.want("accesses", p.w.sum(&Stripe::hits) + p.w.sum(&Stripe::slow), 1);
+    return p.end();
+}
+
+// lanes_apart: 32 lanes want 32 pages, and there is one frame.
+inline uint32_t lanes_apart() {
+    Config c = small_config();
+    c.deadline_ms = c.pin_deadline_ms = 60000;
+    c.pages = 40;
+    c.frames = 1;
+    c.t2 = 0;
+    c.spares = 1;
+    c.lanes = 32;
+    Pitfall p("lanes apart", c);
+    uint64_t* stored = reinterpret_cast<uint64_t*>(p.w.store.bytes.data());
+    for (uint64_t i = 0; i < p.a.length; i++) {
+        stored[i] = i + 1;
+    }
+    Crew crew(32);
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < 32; i++) {
+        threads.emplace_back([&, i] {
+            ThreadLanes g(&crew, i);
+            uint64_t at = i * p.words + 1;
+            uint32_t status;
+            uint64_t v = p.a.load(g, p.w.context(0), at, true, &status);
+            p.want("a lane's load", status, kTierOk);
+            p.want("its value", v, at + 1);
+            p.want("its store", p.a.store(g, p.w.context(0), at, v + 1000, true), kTierOk);
+        });
+    }
+    for (std::thread& t : threads) {
+        t.join();
+    }
+    p.want("fetches", p.w.counts()->t3_fetches + p.w.counts()->late_hits + p.w.sum(&Stripe::hits), 64);
+    p.want("the flush", flush_part(p.g, p.t, 0, 1), kTierOk);
+    for (uint64_t i = 0; i < 32; i++) {
+        p.want("stored", stored[i * p.words + 1], i * p.words + 1002);
+    }
+    return p.end();
+}
+
+inline uint32_t run_pitfalls() {
+    return all_pinned() + pinned_promotion() + endless_fill() + failed_waiters() + failed_write_back() + too_many_pins() + no_slot() +
+           bad_calls() + lanes_apart();
+}
+
+}  // namespace rig
