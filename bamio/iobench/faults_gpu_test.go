@@ -3,6 +3,7 @@ package iobench_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -59,9 +60,82 @@ func TestFailedCommandsOnGPU(t *testing.T) {
 	if st, ok := r.FirstStatus.NVMe(); !ok || st.Code() != libnvm.StatusUnrecoveredRead.Code() {
 		t.Errorf("the first failure is %v", r.FirstStatus)
 	}
+	if total(r) != r.Errors || r.OtherErrors != 0 || r.Statuses[r.FirstStatus] != r.Errors {
+		t.Errorf("%d errors, by status %v", r.Errors, r.Statuses)
+	}
 	if share := float64(r.Errors) / float64(r.Errors+r.Reads); share < 0.008 || share > 0.012 || r.BadPieces != 0 {
 		t.Errorf("%+v: want one error in a hundred and no bad data", *r)
 	}
+}
+
+// testStatuses gives every queue an error of its own, and wants each counted as
+// what it is, not as the first.
+func testStatuses(t *testing.T, ctx *cuda.Context, commands uint64) {
+	t.Helper()
+	rule := func(queue uint16, limit uint64, f soft.Fault) soft.Rule {
+		return soft.Rule{Queue: queue, Opcodes: []libnvm.Opcode{libnvm.OpRead}, Nth: 10, Limit: limit, Fault: f}
+	}
+	s := faulty(t, ctx, context.Background(), rule(1, 7, soft.Fault{Status: libnvm.StatusUnrecoveredRead}),
+		rule(2, 11, soft.Fault{Status: libnvm.StatusInternalError}), rule(3, 13, soft.Fault{Status: libnvm.StatusNamespaceNotReady}),
+		rule(4, 2, soft.Fault{Drop: true}), rule(5, 3, soft.Fault{Status: libnvm.StatusUnrecoveredRead}))
+	defer s.close(t)
+	j := reads
+	j.Commands = commands
+	r, err := s.bench.Run(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[uint8]uint64{}
+	for st, n := range r.Statuses {
+		if nv, ok := st.NVMe(); ok {
+			codes[nv.Code()] += n
+		}
+	}
+	want := map[uint8]uint64{libnvm.StatusUnrecoveredRead.Code(): 10, libnvm.StatusInternalError.Code(): 11, libnvm.StatusNamespaceNotReady.Code(): 13}
+	if !maps.Equal(codes, want) || r.Statuses[bamio.Timeout] != 2 || total(r) != r.Errors || r.Errors != 36 || r.OtherErrors != 0 || r.BadPieces != 0 {
+		t.Errorf("%d errors, by status %v, %d others", r.Errors, r.Statuses, r.OtherErrors)
+	}
+}
+
+func TestStatusesOnGPU(t *testing.T) { testStatuses(t, gpu(t), 20_000) }
+
+func TestStatuses(t *testing.T) {
+	_, ctx := fakeGPU(t)
+	testStatuses(t, ctx, 4000)
+}
+
+// More statuses than there is room for are still errors.
+func testManyStatuses(t *testing.T, ctx *cuda.Context) {
+	t.Helper()
+	const kinds, room, per = 40, 32, 8 // statuses, places, blocks of a command
+	var rules []soft.Rule
+	for i := range uint64(kinds) { // every second command; the others show that the drive lives
+		first := (2*i + 1) * per
+		rules = append(rules, soft.Rule{Opcodes: []libnvm.Opcode{libnvm.OpRead}, FirstLBA: first, LastLBA: first + per - 1,
+			Fault: soft.Fault{Status: libnvm.Status(0x300 + i)}})
+	}
+	s := faulty(t, ctx, context.Background(), rules...)
+	defer s.close(t)
+	r, err := s.bench.Run(t.Context(), iobench.Job{Bytes: 4096, ReadShare: 1, Pattern: iobench.Sequential, Area: 2 * kinds * 4096, Warps: 1, Lanes: 4, Data: 7,
+		Commands: 3 * 2 * kinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Errors != 3*kinds || r.Reads != 3*kinds || len(r.Statuses) != room || r.OtherErrors != 3*(kinds-room) || total(r) != r.Errors {
+		t.Errorf("%d errors, %d statuses, %d others: %v", r.Errors, len(r.Statuses), r.OtherErrors, r.Statuses)
+	}
+	for st, n := range r.Statuses {
+		if n != 3 {
+			t.Errorf("%d of %v", n, st)
+		}
+	}
+}
+
+func TestManyStatusesOnGPU(t *testing.T) { testManyStatuses(t, gpu(t)) }
+
+func TestManyStatuses(t *testing.T) {
+	_, ctx := fakeGPU(t)
+	testManyStatuses(t, ctx)
 }
 
 // Completions that never come end in time-outs within the deadline.

@@ -124,6 +124,9 @@ func TestLoadIsRight(t *testing.T) {
 	}
 }
 
+// Data of another drive, at the same block, is noticed.
+func TestSwappedDrivesGPU(t *testing.T) { testSwapped(t, gpu(t)) }
+
 // TestRates prints what the software controller over memory gives, when RATES
 // is set: the lines that docs/io-speed.md compares with the bare prototype's.
 // Medians of five runs, spread in brackets.

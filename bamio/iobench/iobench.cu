@@ -1,6 +1,7 @@
 // The load of tritier bench io: warps that read and write blocks and check
-// every byte. What a block holds follows from its number and a seed, so that
-// reads can be checked whoever wrote the block, and writes put the same again.
+// every byte. What a block holds follows from its number, its drive's and a seed,
+// so that reads can be checked whoever wrote the block, writes put the same again,
+// and data of another drive or place is noticed.
 #include "bamio.cuh"
 
 using namespace tritier;
@@ -17,7 +18,7 @@ struct Load {
     uint64_t blocks;     // of each drive, from 0 on, that are used; a multiple of span
     uint64_t turns;      // of each warp
     uint64_t seed;       // of the block numbers
-    uint64_t data;       // seed of the contents
+    uint64_t data;       // seed of the contents, from which each drive has its own
     uint32_t warps;      // in all
     uint32_t span;       // blocks of a command
     uint32_t read_share; // of 256 commands
@@ -27,6 +28,15 @@ struct Load {
     uint32_t reserved[2];
 };
 
+// StatusCount is how many commands ended with one status.
+struct StatusCount {
+    uint64_t status; // + 1; 0 while nobody has taken the place
+    uint64_t count;
+};
+
+constexpr uint32_t kStatuses = 32;
+TRITIER_EXPORT_CONST(statuses, kStatuses);
+
 // Results are sums over all warps.
 struct Results {
     uint64_t reads, writes; // that succeeded
@@ -35,6 +45,9 @@ struct Results {
     uint64_t first_status;  // of the errors: status + 1, of the first that got there
     uint64_t first_bad;     // + 1: a block that a lane asked for whose warp saw a bad piece
     uint64_t begun, ended;  // globaltimer
+    // Of the errors, by status, in the order of their first. Statuses beyond the
+    // last place are in errors alone.
+    StatusCount statuses[kStatuses];
 };
 TRITIER_EXPORT_CONST(results_bytes, sizeof(Results));
 
@@ -52,7 +65,11 @@ TRITIER_DEVICE uint64_t mix(uint64_t x) { // splitmix64's finalizer
     return x ^ x >> 31;
 }
 
-// piece is what the i-th 16 bytes of a drive hold.
+// contents is the seed of one drive's contents. It differs for all drives, since
+// mix is a bijection.
+TRITIER_DEVICE uint64_t contents(uint64_t data, uint32_t drive) { return mix(data + (drive + 1) * 0x9e3779b97f4a7c15ull); }
+
+// piece is what the i-th 16 bytes of a drive hold that has these contents.
 TRITIER_DEVICE uint4 piece(uint64_t data, uint64_t i) {
     uint64_t v = (i + 1) * 0x9e3779b97f4a7c15ull ^ data;
     return make_uint4(static_cast<uint32_t>(v), static_cast<uint32_t>(v >> 32), static_cast<uint32_t>(i), ~static_cast<uint32_t>(v));
@@ -69,9 +86,10 @@ constexpr uint32_t kAtOnce = 8; // loads of a lane in flight
 
 // pull_and_check copies the payload of the lanes in goods to GPU memory, all
 // 32 lanes together, and compares it on the way: what is the count of wrong
-// pieces that this lane saw. first is the number of the lane's first piece;
-// pieces, of each lane, is a power of two.
-TRITIER_DEVICE uint32_t pull_and_check(const Lanes& g, const Medium& m, const Load& l, uint32_t warp, uint64_t first, uint32_t goods, uint32_t pieces) {
+// pieces that this lane saw. data are the drive's contents, first is the number of
+// the lane's first piece; pieces, of each lane, is a power of two.
+TRITIER_DEVICE uint32_t pull_and_check(const Lanes& g, const Medium& m, const Load& l, uint64_t data, uint32_t warp, uint64_t first, uint32_t goods,
+                                       uint32_t pieces) {
     uint32_t bad = 0, shift = lowest_bit(pieces), total = l.lanes << shift;
     for (uint32_t base = 0; base < total; base += 32 * kAtOnce) {
         uint4 v[kAtOnce];
@@ -91,7 +109,7 @@ TRITIER_UNROLL
             if (i < total && (goods >> owner & 1)) {
                 uint64_t to = l.target + (static_cast<uint64_t>(warp * l.lanes + owner) << shift) * 16;
                 *(reinterpret_cast<uint4*>(to) + (i & (pieces - 1))) = v[k];
-                uint4 want = piece(l.data, number[k]);
+                uint4 want = piece(data, number[k]);
                 bad += v[k].x != want.x || v[k].y != want.y || v[k].z != want.z || v[k].w != want.w;
             }
         }
@@ -113,6 +131,22 @@ TRITIER_DEVICE void add_sums(Results* r, const Sums& s) {
     if (s.bad) atomic_add_relaxed_gpu(&r->bad, s.bad);
 }
 
+// count_error counts a command that ended with a status: in the place of that
+// status, or in the first free one. The count and the place are only read once
+// the kernel has ended, so that nothing needs an order.
+TRITIER_DEVICE void count_error(Results* r, uint32_t status) {
+    uint64_t key = static_cast<uint64_t>(status) + 1;
+    for (uint32_t i = 0; i < kStatuses; i++) {
+        StatusCount* s = &r->statuses[i];
+        uint64_t has = load_relaxed_gpu(&s->status);
+        if (has == 0) has = atomic_cas_relaxed_gpu(&s->status, 0, key);
+        if (has == 0 || has == key) {
+            atomic_add_relaxed_gpu(&s->count, 1);
+            return;
+        }
+    }
+}
+
 // turn is one batch of a warp: up to 32 commands of one kind.
 TRITIER_DEVICE void turn(const Lanes& g, const Port& p, const Medium& m, const Load& l, uint32_t drives, uint32_t warp, uint64_t t, Sums* sums) {
     Results* r = reinterpret_cast<Results*>(l.results);
@@ -125,12 +159,12 @@ TRITIER_DEVICE void turn(const Lanes& g, const Port& p, const Medium& m, const L
     uint32_t bytes = l.span * m.block_size, pieces = bytes / 16;
     uint64_t place = static_cast<uint64_t>(warp * l.lanes + (want ? g.lane() : 0)) * bytes;
     Span s = Span{at * l.span, l.span, static_cast<uint32_t>(place / m.payload.bytes), static_cast<uint32_t>(place % m.payload.bytes)};
-    uint64_t first = s.lba * (m.block_size / 16), payload = m.payload.base + place;
+    uint64_t first = s.lba * (m.block_size / 16), payload = m.payload.base + place, data = contents(l.data, warp % drives);
     if (!reads) {
         for (uint32_t lane = 0; lane < l.lanes; lane++) {
             uint4* to = reinterpret_cast<uint4*>(g.from(payload, lane));
             uint64_t from = g.from(first, lane);
-            for (uint32_t i = g.rank(); i < pieces; i += 32) to[i] = piece(l.data, from + i);
+            for (uint32_t i = g.rank(); i < pieces; i += 32) to[i] = piece(data, from + i);
         }
         g.sync();
     }
@@ -142,12 +176,13 @@ TRITIER_DEVICE void turn(const Lanes& g, const Port& p, const Medium& m, const L
         sums->errors++;
         sums->over = sums->over || status == kQueueFailed || status == kDeviceGone || status == kStopped;
         atomic_cas_relaxed_gpu(&r->first_status, 0, static_cast<uint64_t>(status) + 1);
+        count_error(r, status);
     }
     if (l.histogram != 0 && good) atomic_add_relaxed_gpu(reinterpret_cast<uint32_t*>(l.histogram) + bucket_of(took), 1);
     sums->reads += good && reads;
     sums->writes += good && !reads;
     if (!reads || l.pull == 0) return;
-    uint32_t bad = pull_and_check(g, m, l, warp, first, g.ballot(good), pieces);
+    uint32_t bad = pull_and_check(g, m, l, data, warp, first, g.ballot(good), pieces);
     if (bad != 0) atomic_cas_relaxed_gpu(&r->first_bad, 0, s.lba + 1);
     sums->bad += bad;
 }

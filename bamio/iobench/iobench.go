@@ -38,20 +38,24 @@ type Job struct {
 	NoPayload bool   // leave the payload where it lands: nothing is checked
 	Latency   bool   // count latencies
 	Seed      uint64 // of the block numbers
-	Data      uint64 // seed of the contents
+	Data      uint64 // seed of the contents, which differ from drive to drive
 }
 
 // Result is what one run gave.
 type Result struct {
-	Reads, Writes uint64        // that succeeded
-	Errors        uint64        // commands that ended with a status
-	FirstStatus   bamio.Status  // of the errors
-	BadPieces     uint64        // 16 bytes each that held something else
-	BadBlock      uint64        // near the first of them
-	Elapsed       time.Duration // on the GPU, from the first warp's start to the last one's end
-	SMs           int           // that ran a warp
-	Threads       int           // GPU threads that submitted
-	Latencies     []uint64      // commands by Bucket; nil unless Job.Latency
+	Reads, Writes uint64       // that succeeded
+	Errors        uint64       // commands that ended with a status
+	FirstStatus   bamio.Status // of the errors
+	// Statuses counts the errors by status; nil without one. OtherErrors are those
+	// of statuses beyond the first 32 different ones.
+	Statuses    map[bamio.Status]uint64
+	OtherErrors uint64
+	BadPieces   uint64        // 16 bytes each that held something else
+	BadBlock    uint64        // near the first of them
+	Elapsed     time.Duration // on the GPU, from the first warp's start to the last one's end
+	SMs         int           // that ran a warp
+	Threads     int           // GPU threads that submitted
+	Latencies   []uint64      // commands by Bucket; nil unless Job.Latency
 }
 
 // Bucket is the upper bound of latency bucket i.
@@ -248,6 +252,18 @@ func (b *Bench) result(j *Job) *Result {
 	}
 	if s := word(5); s != 0 {
 		r.BadBlock = s - 1
+	}
+	r.OtherErrors = r.Errors
+	for i := range statuses {
+		s, n := word(8+2*i), word(9+2*i)
+		if s == 0 {
+			break
+		}
+		if r.Statuses == nil {
+			r.Statuses = map[bamio.Status]uint64{}
+		}
+		r.Statuses[bamio.Status(s-1)] = n
+		r.OtherErrors -= n
 	}
 	if j.Latency {
 		r.Latencies = make([]uint64, buckets)

@@ -14,14 +14,15 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e462d32b5b9b46335784907b837c18acc2d2acad80d64c665c9219cdbf6e28ac
+// sha256:8836a96fd1812a7c809d18fd233ec20c64b201b2d88741af24bfd66e13f0f55f
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte
 
 // The device's own values, from iobench.cu.
 const (
-	resultsBytes = 64
+	statuses     = 32
+	resultsBytes = 576
 	buckets      = 256
 	maxSms       = 1024
 	loadBytes    = 96

@@ -59,7 +59,7 @@ hold ranges that double: 512B..1MiB. Several drives are measured together.
 
 What counts. Every I/O is a command that a drive has completed: there is no cache here, so that
 a hit can never be counted. Every byte is verified: drives are first filled with contents that
-follow from block number and seed, and GPU threads compare all that they read, once they have
+follow from drive, block number and seed, and GPU threads compare all that they read, once they have
 pulled it into GPU memory. What they write is new in each run, and read back afterwards by the
 same sequence of blocks. Mixed loads put back what was there, and the area is read when they are
 done, as it is after writes of the CPU. A wrong byte ends with status 1.
@@ -73,8 +73,8 @@ when all are done: its latency is from before the submission to the last complet
 9 %. --warps 1 --lanes 1 is the unloaded latency; the report has the round trip of a mailbox
 between GPU and CPU beside it. CPU seconds are those of the threads that serve software drives
 ("service"), and all others of the process. Doorbells are writes of submission doorbells. Errors
-of GPU threads are counted under the status of a run's first. --model slows software drives down
-to those of a preset; every figure is then labelled "modelled".
+are counted by status. --model slows software drives down to those of a preset; every figure is
+then labelled "modelled".
 
 A drive that fails and I/O that stalls end with status 1 and the rows known until then, Ctrl-C
 with those rows; --dump keeps the state of all queues of both sides.`,

@@ -141,6 +141,11 @@ func (s *ioGPU) failed(ctx context.Context, r *ioRow, res *iobench.Result) error
 		return err
 	}
 	text := fmt.Sprintf("%s of %s by %d GPU threads: %d of %d I/Os failed, the first: %v", r.op, shortBytes(r.size), r.threads(), res.Errors, res.Errors+res.Reads+res.Writes, res.FirstStatus)
+	if len(res.Statuses) > 1 {
+		only := &ioRow{}
+		only.failAll(res)
+		text += " (in all " + counts(only.errors) + ")"
+	}
 	for _, d := range s.cpu.drives {
 		if host := d.HostError(); host != nil {
 			text += fmt.Sprintf("; the host says of %s: %v", d.URI, host)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/bamio/bamiofake"
+	"github.com/tritier/tritier/bamio/iobench"
 	"github.com/tritier/tritier/bamio/iobench/iobenchfake"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
@@ -114,6 +115,61 @@ func TestBenchIOErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, out, "faults injected: ", " Unrecovered Read Error\n", "verified: every byte; ")
+}
+
+// GPU threads' errors of several kinds in one run are each counted as what they are.
+func TestBenchIOErrorsByStatus(t *testing.T) {
+	withIOGPU(t)
+	out, _, err := tritier(t.Context(), ioArgs("--op", "mixed", "--faults", "error=0.1,drop=0.02", "--timeout", "2s", "--runs", "1", "--json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := decodeIO(t, out)
+	lost := doc.Rows[0].Errors[bamio.Timeout.String()]
+	answered := doc.Rows[0].Errors["Unrecovered Read Error"] + doc.Rows[0].Errors["Write Fault"]
+	// A command that both hit is lost: nobody sees its status. On a busy machine
+	// others may be late as well.
+	if lost == 0 || lost < doc.Faults["drop"] || answered > doc.Faults["error"] || answered+lost < doc.Faults["error"] {
+		t.Errorf("%v of %v", doc.Rows[0].Errors, doc.Faults)
+	}
+	if doc.Rows[0].Errors["Unrecovered Read Error"] == 0 || doc.Rows[0].Errors["Write Fault"] == 0 {
+		t.Errorf("one kind alone: %v", doc.Rows[0].Errors)
+	}
+}
+
+// Errors that end a run are told by status too.
+func TestBenchIOFailedText(t *testing.T) {
+	s := &ioGPU{ioBench: &ioBench{dump: &ioDump{}, cpu: &bench{}}}
+	res := &iobench.Result{Reads: 90, Errors: 10, FirstStatus: bamio.Timeout, Statuses: map[bamio.Status]uint64{bamio.Timeout: 3, 0x281: 5}, OtherErrors: 2}
+	err := s.failed(t.Context(), &ioRow{ioCell: ioCell{op: opRead, size: 4096, warps: 1}}, res)
+	want := "read of 4KiB by 32 GPU threads: 10 of 100 I/Os failed, the first: no completion within the deadline (in all 5 Unrecovered Read Error, 3 no completion within the deadline, 2 other statuses); --dump"
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Data of the wrong drive, at the right block, fails the run.
+func TestBenchIOWrongDrive(t *testing.T) {
+	f := withIOGPU(t)
+	f.RegisterKernel("run_load", func(l *cudafake.Launch) error {
+		if l.U32(loadShareAt) != 0 { // reads go to the other drive's queues
+			d, err := bamiofake.Open(l, l.U64(0))
+			if err != nil {
+				return err
+			}
+			first, second := &d.Drives[0].FirstQueue, &d.Drives[1].FirstQueue
+			*first, *second = *second, *first
+			defer func() { *first, *second = *second, *first }()
+		}
+		return iobenchfake.RunLoad(l)
+	})
+	out, _, err := tritier(t.Context(), "bench", "io", "mem:1MiB,mem:1MiB", "--size", "4KiB", "--warps", "2", "--lanes", "8", "--queues", "2", "--ios", "200", "--runs", "1", "--json")
+	if err == nil || !strings.HasPrefix(err.Error(), "verification failed: read by the GPU, random 4KiB: ") {
+		t.Error(err)
+	}
+	if doc := decodeIO(t, out); doc.Verified || doc.Rows[0].Wrong != doc.Rows[0].IOs*4096/16 {
+		t.Errorf("%s", out)
+	}
 }
 
 // I/O that nobody completes ends at its deadline: one line, and the state

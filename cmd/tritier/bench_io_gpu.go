@@ -233,7 +233,7 @@ func (s *ioGPU) run(ctx context.Context, r *ioRow, j iobench.Job, done func() er
 	if err != nil {
 		return nil, s.broken(err)
 	}
-	r.fail(res.FirstStatus.String(), res.Errors)
+	r.failAll(res)
 	s.compare(r, &j, res)
 	if r.op != opWrite || res.Reads+res.Writes == 0 {
 		return res, nil
@@ -253,11 +253,19 @@ func (s *ioGPU) mustRead(ctx context.Context, r *ioRow, j iobench.Job) error {
 		return s.broken(err)
 	}
 	if res.Errors > 0 {
-		r.fail(res.FirstStatus.String(), res.Errors)
+		r.failAll(res)
 		return s.failed(ctx, r, res)
 	}
 	s.compare(r, &j, res)
 	return nil
+}
+
+// failAll counts the I/Os of a job that ended with an error, by status.
+func (r *ioRow) failAll(res *iobench.Result) {
+	for st, n := range res.Statuses {
+		r.fail(st.String(), n)
+	}
+	r.fail("other statuses", res.OtherErrors)
 }
 
 // compare takes over what a job found in what it has read.

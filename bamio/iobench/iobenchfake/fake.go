@@ -30,7 +30,7 @@ func Register(g *cudafake.GPU) {
 type load struct {
 	device                       *bamiofake.Device
 	target                       []byte
-	results                      [8]*uint64
+	results                      [8 + 2*statuses]*uint64
 	histogram, sms               []byte
 	blocks, turns, seed, data    uint64
 	warps, span, share, pattern  uint32
@@ -49,9 +49,10 @@ const (
 	firstBad
 	begun
 	ended
+	statusTable // pairs of status + 1 and count
 )
 
-const buckets, maxSMs, fakeSMs = 256, 1024, 132
+const buckets, maxSMs, statuses, fakeSMs = 256, 1024, 32, 132
 
 func openLoad(l *cudafake.Launch) (*load, error) {
 	d, err := bamiofake.Open(l, l.U64(0))
@@ -144,6 +145,7 @@ func (x *load) turn(s *sums, warp uint32, t uint64) {
 	if uint32(mix(x.seed^(t*uint64(x.warps)+uint64(warp))<<20)&255) < x.share {
 		op, kind = bamiofake.Read, reads
 	}
+	data := contents(x.data, drive)
 	for lane := range uint64(x.lanes) {
 		mine := (t*((uint64(x.warps)+drives-1)/drives)+uint64(warp)/drives)*uint64(x.lanes) + lane
 		spans := x.blocks / uint64(x.span)
@@ -156,7 +158,7 @@ func (x *load) turn(s *sums, warp uint32, t uint64) {
 		c := bamiofake.Span{LBA: at * uint64(x.span), Blocks: x.span, Buffer: uint32(place / unit), Offset: uint32(place % unit)}
 		buffer := x.device.Buffer(int(c.Buffer))[c.Offset:][:x.bytes]
 		if op == bamiofake.Write {
-			fill(buffer, x.data, c.LBA*x.blockSize/16)
+			fill(buffer, data, c.LBA*x.blockSize/16)
 		}
 		from := time.Now()
 		st := x.device.Transfer(queue, op, c)
@@ -164,13 +166,14 @@ func (x *load) turn(s *sums, warp uint32, t uint64) {
 			s.n[failed]++
 			s.over = s.over || st == layout.QueueFailed || st == layout.DeviceGone || st == layout.Stopped
 			atomic.CompareAndSwapUint64(x.results[firstStatus], 0, uint64(st)+1)
+			x.countError(st)
 			continue
 		}
 		s.latencies[bucketOf(uint64(time.Since(from)))]++
 		s.n[kind]++
 		if op == bamiofake.Read && x.pull != 0 {
 			copy(x.target[place:], buffer)
-			if n := wrong(buffer, x.data, c.LBA*x.blockSize/16); n > 0 {
+			if n := wrong(buffer, data, c.LBA*x.blockSize/16); n > 0 {
 				s.n[bad] += n
 				atomic.CompareAndSwapUint64(x.results[firstBad], 0, c.LBA+1)
 			}
@@ -178,13 +181,27 @@ func (x *load) turn(s *sums, warp uint32, t uint64) {
 	}
 }
 
+// countError counts a command by its status, as count_error of iobench.cu.
+func (x *load) countError(status uint32) {
+	key := uint64(status) + 1
+	for i := statusTable; i < len(x.results); i += 2 {
+		if atomic.CompareAndSwapUint64(x.results[i], 0, key) || atomic.LoadUint64(x.results[i]) == key {
+			atomic.AddUint64(x.results[i+1], 1)
+			return
+		}
+	}
+}
+
+// contents is the seed of one drive's contents.
+func contents(data, drive uint64) uint64 { return mix(data + (drive+1)*0x9e3779b97f4a7c15) }
+
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// piece puts what the i-th 16 bytes of a drive hold into b.
+// piece puts what the i-th 16 bytes of a drive with these contents hold into b.
 func piece(b []byte, data, i uint64) {
 	v := (i+1)*0x9e3779b97f4a7c15 ^ data
 	binary.LittleEndian.PutUint64(b, v)
