@@ -6,24 +6,14 @@ import (
 	"fmt"
 
 	"github.com/tritier/tritier/libnvm/volume"
-	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/host"
 )
 
-// openArray is an array that the tiers know.
-type openArray struct {
-	key  arrayKey
-	id   int
-	base placement.Page
-}
-
 // Array is a named array of T in a Memory. Handles of one array are equal.
 type Array[T any] struct {
-	m       *Memory
-	a       *openArray
-	size    uint64 // bytes of an element
-	perPage uint64 // elements of a page; none lies across two
+	m *Memory
+	a *openArray
 }
 
 // NewArray opens the array of this name and length, or makes it, filled with zeroes.
@@ -62,7 +52,7 @@ func openArrayOf[T any](ctx context.Context, m *Memory, name string, length uint
 	if err != nil {
 		return nil, err
 	}
-	return &Array[T]{m: m, a: a, size: uint64(e.size), perPage: page / uint64(e.size)}, nil
+	return &Array[T]{m: m, a: a}, nil
 }
 
 // openArray finds or makes an array, and makes it known to the tiers.
@@ -93,7 +83,7 @@ func (m *Memory) openArray(want arrayKey, perPage uint64, create bool) (*openArr
 	if err != nil {
 		return nil, err
 	}
-	return m.adopt(has, v)
+	return m.adopt(has, perPage, v)
 }
 
 func (m *Memory) createArray(want arrayKey, perPage uint64, create bool) (*openArray, error) {
@@ -107,16 +97,14 @@ func (m *Memory) createArray(want arrayKey, perPage uint64, create bool) (*openA
 	if err != nil {
 		return nil, fmt.Errorf("array %q of %d elements: %w", want.name, want.length, err)
 	}
-	return m.adopt(want, v)
+	return m.adopt(want, perPage, v)
 }
 
 // adopt makes an array of the store known to the tiers.
-func (m *Memory) adopt(k arrayKey, v *volume.Array) (*openArray, error) {
-	a := &openArray{key: k, id: int(v.Info().ID)}
-	m.t3.add(a.id, k.name, v)
-	var err error
-	if a.base, err = m.host.NewArray(a.id, k.name, v.Pages()); err != nil {
-		return nil, joinClose(err, func() error { return m.t3.forget(a.id) })
+func (m *Memory) adopt(k arrayKey, perPage uint64, v *volume.Array) (*openArray, error) {
+	a := &openArray{key: k, id: int(v.Info().ID), size: uint64(k.element.size), perPage: perPage}
+	if err := m.eng.adopt(a, v); err != nil {
+		return nil, err
 	}
 	m.arrays[k.name] = a
 	return a, nil
@@ -165,11 +153,7 @@ func (a *Array[T]) Prefetch(ctx context.Context, indices []uint64) error {
 	return a.each(ctx, tier.Prefetch, indices, len(indices), host.Buffer{})
 }
 
-// spansAtOnce bounds the spans that are made for one call of the engine.
-const spansAtOnce = 1 << 16
-
-// each carries out op for elements anywhere, in parts; it goes on after a part of
-// which some accesses failed.
+// each carries out op for elements anywhere.
 func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, values int, buf host.Buffer) error {
 	if len(indices) != values {
 		return &SizeError{len(indices), values}
@@ -179,21 +163,10 @@ func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, value
 			return &RangeError{a.Name(), i, a.Len()}
 		}
 	}
-	var failed failures
-	spans := make([]host.Span, 0, min(len(indices), spansAtOnce))
-	for at := 0; at < len(indices); at += spansAtOnce {
-		part := indices[at:min(at+spansAtOnce, len(indices))]
-		spans = spans[:0]
-		for i, x := range part {
-			spans = append(spans, host.Span{Page: a.a.base + placement.Page(x/a.perPage),
-				Offset: int32(x % a.perPage * a.size), Length: int32(a.size), At: int64(at+i) * int64(a.size)})
-		}
-		b := host.Batch{Op: op, Spans: spans, Lanes: host.MaxLanes, Buffer: buf}
-		if err := a.m.host.Run(ctx, &b); !failed.add(err) {
-			return err
-		}
+	if len(indices) == 0 {
+		return nil
 	}
-	return failed.err()
+	return a.m.eng.elements(ctx, a.a, op, indices, buf)
 }
 
 // Read reads the elements from number first on to dst: one access per page.
@@ -221,25 +194,8 @@ func (a *Array[T]) checkRange(first, n uint64) error {
 }
 
 func (a *Array[T]) run(ctx context.Context, op tier.Op, first, n uint64, buf host.Buffer) error {
-	if err := a.checkRange(first, n); err != nil {
+	if err := a.checkRange(first, n); err != nil || n == 0 {
 		return err
 	}
-	var failed failures
-	var spans []host.Span
-	for done := uint64(0); done < n; {
-		spans = spans[:0]
-		for ; done < n && len(spans) < spansAtOnce; done += a.take(first+done, n-done) {
-			x := first + done
-			spans = append(spans, host.Span{Page: a.a.base + placement.Page(x/a.perPage), Offset: int32(x % a.perPage * a.size),
-				Length: int32(a.take(x, n-done) * a.size), At: int64(done * a.size)})
-		}
-		b := host.Batch{Op: op, Spans: spans, Buffer: buf}
-		if err := a.m.host.Run(ctx, &b); !failed.add(err) {
-			return err
-		}
-	}
-	return failed.err()
+	return a.m.eng.run(ctx, a.a, op, first, n, buf)
 }
-
-// take is how many of left elements lie on the page of element x.
-func (a *Array[T]) take(x, left uint64) uint64 { return min(a.perPage-x%a.perPage, left) }

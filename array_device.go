@@ -2,11 +2,14 @@ package tritier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/host"
+	"github.com/tritier/tritier/tier/layout"
 )
 
 // DeviceBuffer is memory of the GPU that T1 lies in. A call orders itself with the
@@ -25,8 +28,8 @@ func (b DeviceBuffer) buffer() host.Buffer {
 
 // check refuses a buffer that does not hold n elements.
 func (a *Array[T]) check(b DeviceBuffer, n int) error {
-	if b.Ptr == 0 || b.Size < 0 || uint64(b.Size) < uint64(n)*a.size {
-		return fmt.Errorf("a buffer of %d bytes at %#x does not hold %d elements of %d bytes", b.Size, uint64(b.Ptr), n, a.size)
+	if b.Ptr == 0 || b.Size < 0 || uint64(b.Size) < uint64(n)*a.a.size {
+		return fmt.Errorf("a buffer of %d bytes at %#x does not hold %d elements of %d bytes", b.Size, uint64(b.Ptr), n, a.a.size)
 	}
 	return nil
 }
@@ -62,4 +65,31 @@ func (a *Array[T]) WriteFrom(ctx context.Context, first uint64, n int, src Devic
 		return err
 	}
 	return a.run(ctx, tier.Write, first, uint64(n), src.buffer())
+}
+
+// ErrNoRef is Ref on a Memory whose engine is the CPU.
+var ErrNoRef = errors.New("kernels cannot use the array: the Memory's engine is the CPU; open it with Engine gpu")
+
+// ArrayRef is an array as kernels take it, by value: a plain struct of 64 bytes, of
+// the layout of tritier::array_ref in the device headers. It is valid until the Memory
+// is closed or the array dropped.
+type ArrayRef = layout.ArrayRef
+
+// Ref gives the array to kernels. The Memory's engine must be gpu, or it is ErrNoRef.
+func (a *Array[T]) Ref() (ArrayRef, error) {
+	o, ok := a.m.eng.(*onDevice)
+	if !ok {
+		return ArrayRef{}, ErrNoRef
+	}
+	return o.ref(a.a)
+}
+
+// Watch waits for kernels that use arrays of the Memory, and ends with an error that
+// has a dump instead of a hang: see bamio.Engine.Watch.
+func (m *Memory) Watch(ctx context.Context, work bamio.Work) error {
+	o, ok := m.eng.(*onDevice)
+	if !ok {
+		return ErrNoRef
+	}
+	return o.e.Watch(ctx, work)
 }

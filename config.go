@@ -1,6 +1,7 @@
 package tritier
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -37,12 +38,16 @@ type Config struct {
 	// pages move at once. 16 MiB, at least 4 pages.
 	Buffers Size `yaml:"buffers"`
 
-	// Policy in the grammar of package placement. gmt-reuse, and tier-order
-	// when there is no T2.
+	// Policy in the grammar of package placement. gmt-reuse, and bypass when
+	// there is no T2.
 	Policy string `yaml:"policy"`
 	// Seed of the policy's random choices.
 	Seed uint64 `yaml:"seed"`
 
+	// Engine says who decides, for the Memory's life: host, the CPU, with any policy
+	// and also without a GPU; or gpu, kernels themselves, which can then use
+	// Array.Ref, with t1=clock or fifo and t2=fifo. host.
+	Engine string `yaml:"engine"`
 	// GPU whose memory T1 is: auto (the first one, or ordinary memory if there is
 	// none), none, a number or a UUID.
 	GPU string `yaml:"gpu"`
@@ -74,6 +79,9 @@ const (
 	DefaultTimeout  = 30 * time.Second
 	DefaultRetries  = 2
 
+	EngineHost = "host"
+	EngineGPU  = "gpu"
+
 	MinPageSize = 4 << 10
 	MaxPageSize = 2 << 20
 )
@@ -104,11 +112,14 @@ func (c Config) withDefaults() Config {
 	set(&c.Buffers, max(DefaultBuffers, 4*c.PageSize))
 	if c.Policy == "" {
 		if c.Policy = "gmt-reuse"; c.T2 < c.PageSize {
-			c.Policy = "tier-order"
+			c.Policy = "bypass"
 		}
 	}
 	if c.GPU == "" {
 		c.GPU = "auto"
+	}
+	if c.Engine == "" {
+		c.Engine = EngineHost
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -162,6 +173,7 @@ func (c Config) parse() (*parsed, error) {
 		bad = append(bad, p.checkSizes()...)
 	}
 	note("gpu", checkGPU(p.GPU))
+	note("engine", p.checkEngine())
 	if c.Threads < 0 || c.Threads > 64 {
 		note("threads", fmt.Errorf("%d: want 1 to 64", c.Threads))
 	}
@@ -179,6 +191,24 @@ func (c Config) parse() (*parsed, error) {
 		return nil, &ConfigError{bad}
 	}
 	return p, nil
+}
+
+// checkEngine refuses what the engine cannot do.
+func (p *parsed) checkEngine() error {
+	switch {
+	case p.Engine != EngineHost && p.Engine != EngineGPU:
+		return fmt.Errorf("%q: want host or gpu", p.Engine)
+	case p.Engine == EngineGPU && p.GPU == "none":
+		return errors.New("gpu needs a GPU, and gpu: none wants none")
+	case p.Engine == EngineGPU && p.Checksums:
+		return errors.New("gpu writes past the store, which cannot keep checksums then: leave them out, or use engine host")
+	}
+	return nil
+}
+
+// pages are the frames of T1, the slots of T2 and the spare ones.
+func (p *parsed) pages() (frames, t2, spares int) {
+	return int(p.T1 / p.PageSize), int(p.T2 / p.PageSize), int(p.Buffers / p.PageSize)
 }
 
 // checkSizes compares the tiers with the page size, which an existing store decides.

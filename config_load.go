@@ -159,7 +159,8 @@ var usages = map[string]string{
 	"force": "make a store of drives that hold something else, which is lost", "page_size": "of a store that is made, 4KiB to 2MiB (default 64KiB)",
 	"checksums": "keep a checksum of every page of a store that is made", "t1": "size of the first tier, GPU memory", "t2": "size of the second tier, host memory; 0 for none",
 	"buffers": "host memory that pages pass through (default 16MiB)", "policy": "placement policy (default gmt-reuse)", "seed": "of the policy's random choices",
-	"gpu": "auto, none, a number or a UUID", "threads": "service threads per software-served drive (default 1)", "model": "pace software-served drives as this model; results are then modelled",
+	"engine": "who decides: host, or gpu (kernels)",
+	"gpu":    "auto, none, a number or a UUID", "threads": "service threads per software-served drive (default 1)", "model": "pace software-served drives as this model; results are then modelled",
 	"timeout": "bound of every wait for drives and GPU (default 30s)", "retries": "of a failed read or write; -1 for none (default 2)",
 }
 

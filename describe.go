@@ -38,28 +38,23 @@ type Drive struct {
 // Describe says what the Memory is made of, for reports.
 func (m *Memory) Describe() Description {
 	p := m.cfg
+	frames, t2, _ := p.pages()
 	d := Description{PageSize: p.PageSize, Checked: m.vol.Checksums(), Policy: p.policy.String(), Seed: p.Seed,
-		Engine: "host-orchestrated: the CPU decides and starts every move"}
-	d.T1 = Tier{Where: "ordinary memory", Why: m.whyT1, Pages: int(p.T1 / p.PageSize)}
-	d.T2 = Tier{Where: "ordinary memory", Why: m.whyT1, Pages: int(p.T2 / p.PageSize)}
-	if g, ok := m.tiers.eng.(*copyeng.GPU); ok {
-		d.T1.Where = "GPU memory of " + g.Name()
-		d.T2.Where = "pinned host memory"
-	}
-	d.T1.Bytes, d.T2.Bytes = Size(d.T1.Pages)*p.PageSize, Size(d.T2.Pages)*p.PageSize
+		T1: Tier{Pages: frames, Bytes: Size(frames) * p.PageSize}, T2: Tier{Pages: t2, Bytes: Size(t2) * p.PageSize}}
 	for _, u := range p.drives {
 		path := "software controller over memory, served by the CPU"
 		switch u.Scheme {
 		case drive.File:
 			path = "software controller over a file, served by the CPU"
 		case drive.PCI:
-			path = "raw drive; the CPU submits, the drive reads and writes host memory"
+			path = "raw drive, which reads and writes host memory"
 		}
 		d.Drives = append(d.Drives, Drive{u.String(), path})
 	}
 	if p.model != nil {
 		d.Modelled = p.model.Name
 	}
+	m.eng.describe(&d)
 	return d
 }
 
@@ -93,4 +88,4 @@ type Stats struct {
 }
 
 // Stats returns the counts so far.
-func (m *Memory) Stats() Stats { return Stats{m.host.Stats(), m.tiers.eng.Stats()} }
+func (m *Memory) Stats() Stats { return m.eng.stats() }

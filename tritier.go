@@ -42,10 +42,7 @@ type Access struct {
 type Memory struct {
 	cfg    *parsed
 	vol    *volume.Volume
-	t3     *tier3
-	tiers  *tiers
-	host   *host.Memory
-	whyT1  string // why T1 is where it is
+	eng    orchestrator
 	stop   context.CancelFunc
 	mu     sync.Mutex // guards arrays; taken before the engine's lock
 	arrays map[string]*openArray
@@ -70,37 +67,36 @@ func Open(ctx context.Context, cfg Config) (*Memory, error) {
 		m.stop()
 		return nil, err
 	}
-	if err := m.assemble(); err != nil {
+	if m.eng, err = m.orchestrate(ctx); err != nil {
 		return nil, errors.Join(err, m.release())
 	}
 	return m, nil
 }
 
-// assemble builds the tiers over the open store.
-func (m *Memory) assemble() (err error) {
-	p := m.cfg
-	frames, t2, spares := int(p.T1/p.PageSize), int(p.T2/p.PageSize), int(p.Buffers/p.PageSize)
-	if m.tiers, m.whyT1, err = openTiers(p, frames, t2+spares); err != nil {
-		return err
+// orchestrate opens the engine that the configuration wants.
+func (m *Memory) orchestrate(ctx context.Context) (orchestrator, error) {
+	if m.cfg.Engine == EngineGPU {
+		o, err := openOnDevice(ctx, m.cfg, m.vol)
+		if err != nil {
+			return nil, err
+		}
+		return o, nil
 	}
-	if m.t3, err = newTier3(m.vol, m.tiers.t2.Bytes(), p.Timeout); err != nil {
-		return err
+	o, err := openOnHost(m.cfg, m.vol)
+	if err != nil {
+		return nil, err
 	}
-	o := host.Options{PageSize: int(p.PageSize), T1: frames, T2: t2, Spares: spares, Policy: p.policy, Seed: p.Seed,
-		Retries: max(p.Retries, 0), Timeout: p.Timeout, Events: p.Events}
-	if p.Observe != nil {
-		o.Observe = func(array int, page uint64, op tier.Op) { p.Observe(Access{m.t3.name(array), page, op}) }
-	}
-	m.host, err = host.New(m.tiers, m.t3, o)
-	return err
+	return o, nil
 }
 
 // Flush writes every changed page to the store and makes it durable. A *FlushError
-// says what could not be.
-func (m *Memory) Flush(ctx context.Context) error { return m.host.Flush(ctx) }
+// says what could not be. With engine gpu, what kernels write meanwhile need not be
+// covered.
+func (m *Memory) Flush(ctx context.Context) error { return m.eng.flush(ctx) }
 
-// Check proves the invariants of the page table and of the tiers.
-func (m *Memory) Check() error { return m.host.Check() }
+// Check proves the invariants of the page table and of the tiers. No kernel of the
+// caller may run.
+func (m *Memory) Check() error { return m.eng.check() }
 
 // Close flushes, closes the store and frees the tiers. Its error says what could
 // not be written: it is lost. A second Close does nothing.
@@ -111,19 +107,18 @@ func (m *Memory) Close(ctx context.Context) error {
 		return nil
 	}
 	m.closed = true
-	return joinClose(m.host.Close(ctx), m.release)
+	return joinClose(m.eng.finish(ctx), m.release)
 }
 
-// release gives back what was opened, the last first.
+// release gives back what was opened, the last first. When kernels still use the
+// drives, they stay.
 func (m *Memory) release() error {
-	var err error
-	if m.t3 != nil {
-		err = m.t3.close()
+	if m.eng != nil {
+		if err := m.eng.release(); err != nil {
+			return err
+		}
 	}
-	if m.tiers != nil {
-		err = joinClose(err, m.tiers.Close)
-	}
-	err = joinClose(err, m.vol.Close)
+	err := m.vol.Close()
 	m.stop()
 	return err
 }
@@ -157,7 +152,7 @@ func (m *Memory) Arrays() []ArrayInfo {
 
 // DropArray deletes an array and its contents for good. It must not be pinned;
 // handles of it are unusable afterwards.
-func (m *Memory) DropArray(name string) error {
+func (m *Memory) DropArray(ctx context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -168,13 +163,10 @@ func (m *Memory) DropArray(name string) error {
 		return fmt.Errorf("array %q: %w", name, volume.ErrNoArray)
 	}
 	if a := m.arrays[name]; a != nil {
-		if err := m.host.DropArray(a.base); err != nil {
+		if err := m.eng.drop(ctx, a); err != nil {
 			return err
 		}
 		delete(m.arrays, name)
-		if err := m.t3.forget(a.id); err != nil {
-			return err
-		}
 	}
 	return m.vol.DeleteArray(key)
 }

@@ -109,7 +109,7 @@ func contents(t *testing.T, c tritier.Config, name string) {
 	compare(t, a, want)
 	change(t, rng, a, want, rounds)
 	compare(t, a, want)
-	if err := again.DropArray(array); err != nil {
+	if err := again.DropArray(t.Context(), array); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,11 +118,15 @@ func contents(t *testing.T, c tritier.Config, name string) {
 func change(t *testing.T, rng *rand.Rand, a *tritier.Array[uint64], want []uint64, rounds int) {
 	t.Helper()
 	for range rounds {
-		idx, val := make([]uint64, rng.IntN(200)), []uint64{}
-		for i := range idx {
-			idx[i] = min(rng.Uint64N(a.Len()), rng.Uint64N(a.Len()))
-			val = append(val, rng.Uint64())
-			want[idx[i]] = val[i]
+		var idx, val []uint64
+		seen := map[uint64]bool{} // of values for one element, a GPU takes any
+		for range rng.IntN(200) {
+			x := min(rng.Uint64N(a.Len()), rng.Uint64N(a.Len()))
+			if !seen[x] {
+				seen[x] = true
+				idx, val = append(idx, x), append(val, rng.Uint64())
+				want[x] = val[len(val)-1]
+			}
 		}
 		if err := a.Scatter(t.Context(), idx, val); err != nil {
 			t.Fatal(err)
@@ -211,7 +215,7 @@ func TestArrays(t *testing.T) {
 	if again, err := tritier.NewArray[float32](t.Context(), m, "weights", 5000); err != nil || again.Len() != 5000 {
 		t.Errorf("the same array once more: %v", err)
 	}
-	if err := m.DropArray("weights"); err != nil {
+	if err := m.DropArray(t.Context(), "weights"); err != nil {
 		t.Error(err)
 	}
 	if err := a.Write(t.Context(), 0, []float32{1}); err == nil {
@@ -262,8 +266,29 @@ func TestRefusals(t *testing.T) {
 	if err := a.Gather(t.Context(), []uint64{1}, buf); !errors.As(err, &se) {
 		t.Errorf("two values for one index: %v", err)
 	}
-	if err := errors.Join(a.Gather(t.Context(), nil, nil), a.Read(t.Context(), 5000, nil), a.Write(t.Context(), 0, nil), m.DropArray("ok")); err != nil {
+	if err := errors.Join(a.Gather(t.Context(), nil, nil), a.Read(t.Context(), 5000, nil), a.Write(t.Context(), 0, nil), m.DropArray(t.Context(), "ok")); err != nil {
 		t.Errorf("nothing to do: %v", err)
+	}
+}
+
+// TestLastWins: in ordinary memory, the last of several values for an element counts.
+func TestLastWins(t *testing.T) {
+	m := open(t, tritier.Config{Store: "mem:8MiB", PageSize: page, T1: 2 * page})
+	a, err := tritier.NewArray[uint16](t.Context(), m, "a", 100000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var idx []uint64
+	var val []uint16
+	for i := range 1000 {
+		idx, val = append(idx, uint64(i%7)*10000), append(val, uint16(i))
+	}
+	got := make([]uint16, 7)
+	if err := errors.Join(a.Scatter(t.Context(), idx, val), a.Gather(t.Context(), idx[:7], got)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []uint16{994, 995, 996, 997, 998, 999, 993}) {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -296,8 +321,9 @@ func TestPinned(t *testing.T) {
 	if _, err := a.Pin(t.Context(), 50*page/4, 1); !errors.As(err, &pe) || pe.Needs != 5 {
 		t.Errorf("a fourth page of four frames: %v", err)
 	}
-	p.Unpin()
-	p.Unpin()
+	if err := errors.Join(p.Unpin(), p.Unpin()); err != nil {
+		t.Error(err)
+	}
 	if _, err := a.Pin(t.Context(), 50*page/4, 1); err != nil {
 		t.Error(err)
 	}

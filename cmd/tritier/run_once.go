@@ -76,7 +76,7 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 		// The end of ctx does not keep the store from being left whole.
 		err = errors.Join(err, r.leave(context.WithoutCancel(ctx), mem, w, made))
 	}()
-	if err := r.makeRoom(mem, w); err != nil {
+	if err := r.makeRoom(ctx, mem, w); err != nil {
 		return nil, err
 	}
 	made = true
@@ -150,17 +150,17 @@ func found(mem *lib.Memory, w workload.Workload) (names []string) {
 }
 
 // drop drops them.
-func drop(mem *lib.Memory, w workload.Workload) (err error) {
+func drop(ctx context.Context, mem *lib.Memory, w workload.Workload) (err error) {
 	for _, n := range found(mem, w) {
-		err = errors.Join(err, mem.DropArray(n))
+		err = errors.Join(err, mem.DropArray(ctx, n))
 	}
 	return err
 }
 
 // makeRoom refuses a store that has an array of the workload already, unless it may go.
-func (r *runner) makeRoom(mem *lib.Memory, w workload.Workload) error {
+func (r *runner) makeRoom(ctx context.Context, mem *lib.Memory, w workload.Workload) error {
 	if r.f.replace {
-		return drop(mem, w)
+		return drop(ctx, mem, w)
 	}
 	if names := found(mem, w); len(names) > 0 {
 		return fmt.Errorf("the store %s holds an array %q already, from a run with --keep or one that was killed: --replace drops it", r.config.Store, names[0])
@@ -172,7 +172,7 @@ func (r *runner) makeRoom(mem *lib.Memory, w workload.Workload) error {
 func (r *runner) leave(ctx context.Context, mem *lib.Memory, w workload.Workload, made bool) error {
 	var err error
 	if made && !r.f.keep {
-		err = drop(mem, w)
+		err = drop(ctx, mem, w)
 	}
 	return errors.Join(err, mem.Close(ctx))
 }

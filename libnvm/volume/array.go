@@ -175,9 +175,16 @@ type Layout struct {
 // Layout describes where the array's pages are. On a volume with checksums it
 // returns ErrChecksummed: pages written past them would count as corrupt.
 func (a *Array) Layout() (Layout, error) {
-	if a.v.Checksums() {
+	l, err := a.v.Layout()
+	l.First, l.Pages = a.info.First, a.info.Pages
+	return l, err
+}
+
+// Layout describes where all pages of the volume are, as if it were one array.
+func (v *Volume) Layout() (Layout, error) {
+	if v.Checksums() {
 		return Layout{}, ErrChecksummed
 	}
-	l := &a.v.label
-	return Layout{a.info.First, a.info.Pages, uint64(l.PageSize), uint64(l.Members), l.DataOffset}, nil
+	l := &v.label
+	return Layout{0, v.Pages(), uint64(l.PageSize), uint64(l.Members), l.DataOffset}, nil
 }

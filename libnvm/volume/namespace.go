@@ -26,6 +26,12 @@ type NamespaceOptions struct {
 	Reset func() error
 }
 
+// NVMeMember is a Member on an NVMe namespace: that of NewNamespace and OpenFiles.
+type NVMeMember interface {
+	Member
+	NVMe() (*libnvm.Controller, *libnvm.Namespace)
+}
+
 // namespace is a Member on an NVMe namespace.
 type namespace struct {
 	c    *libnvm.Controller
@@ -64,6 +70,10 @@ func NewNamespace(c *libnvm.Controller, ns *libnvm.Namespace, o NamespaceOptions
 	m.lock = lock
 	return m, nil
 }
+
+// NVMe is the controller and namespace behind the member: for a producer of commands
+// beside the volume's queues, see Volume.Layout. Such a member is an NVMeMember.
+func (m *namespace) NVMe() (*libnvm.Controller, *libnvm.Namespace) { return m.c, m.ns }
 
 func (m *namespace) Name() string       { return m.o.Name }
 func (m *namespace) Identity() Identity { return m.id }

@@ -21,6 +21,10 @@ extern "C" __global__ void access_in_run(const ArrayRef a, uint32_t op, uint64_t
     run_body(Lanes::full(), warp_number(), warp_count(), a, op, first, n, buffer, report);
 }
 
+extern "C" __global__ void pin_pages(const Engine* e, const uint64_t* pages, uint64_t n, uint32_t* frames, uint32_t unpin, Report* report) {
+    pin_all(Lanes::full(), warp_number(), warp_count(), e, pages, n, frames, unpin, report);
+}
+
 extern "C" __global__ void flush_dirty(const Engine* e, Report* report) {
     flush_all(Lanes::full(), warp_number(), warp_count(), e, report);
 }

@@ -90,6 +90,29 @@ TRITIER_DEVICE void access_run(const G& g, uint32_t warp, uint32_t warps, const 
     }
 }
 
+// pin_pages pins pages, a group for each in turn, and says in frames where they are;
+// or lets pages that it has pinned go (unpin 1), those with a frame.
+template <class G>
+TRITIER_DEVICE void pin_all(const G& g, uint32_t warp, uint32_t warps, const Engine* e, const uint64_t* pages, uint64_t n, uint32_t* frames,
+                            uint32_t unpin, Report* report) {
+    Context<DriveStore> t = open_context<DriveStore>(e, warp);
+    for (uint64_t i = warp; i < n; i += warps) {
+        if (unpin != 0) {
+            if (frames[i] != kNone) {
+                release(g, t, pages[i], false);
+            }
+            continue;
+        }
+        Access a = acquire(g, t, pages[i], kReadOp);
+        if (g.leads()) {
+            frames[i] = a.status == kTierOk ? a.frame : kNone;
+            if (a.status != kTierOk) {
+                report_failure(report, pages[i], a.status);
+            }
+        }
+    }
+}
+
 // flush_all writes dirty pages back, shared out to the groups; the last of them to
 // finish makes the store durable.
 template <class G>

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/libnvm/soft"
 	"github.com/tritier/tritier/placement"
@@ -269,3 +271,115 @@ func compareCounts(t *testing.T, w *world, s setup) {
 
 // gpuIsFake says whether a lane of the GPU at hand is a warp.
 func gpuIsFake(t *testing.T) bool { return strings.Contains(t.Name(), "fake") }
+
+// TestPins: pinned pages stay where they are, and pins that leave no frame say what
+// would do.
+func TestPins(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 40})
+		pages := []uint64{7, 9, 30}
+		frames, err := w.Pin(t.Context(), pages)
+		must(t, err)
+		ref := w.ref(t, 0, 40*page/8, 3)
+		for range 5 {
+			idx := make([]uint64, 100)
+			for i := range idx {
+				idx[i] = rand.Uint64N(40 * page / 8)
+			}
+			must(t, w.Elements(t.Context(), ref, tier.Write, idx, gpu.Buffer{Bytes: make([]byte, 800)}))
+		}
+		again, err := w.Pin(t.Context(), pages)
+		must(t, err)
+		if !slices.Equal(frames, again) {
+			t.Errorf("pinned pages moved from %v to %v", frames, again)
+		}
+		must(t, w.Unpin(t.Context(), pages, again))
+		var ae *gpu.AccessError
+		if _, err := w.Pin(t.Context(), []uint64{1, 2, 3, 4}); !errors.As(err, &ae) || ae.Needed != 5 || !errors.Is(err, gpu.ErrAllPinned) {
+			t.Errorf("four pins of four frames: %v", err)
+		}
+		must(t, w.Unpin(t.Context(), pages, frames))
+		w.close(t)
+	})
+}
+
+// TestForget: pages that were dropped are nowhere, read as T3 has them, and their
+// places are used again.
+func TestForget(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 6, spares: 8, pages: 64})
+		ref := w.ref(t, 0, 40*page, 0)
+		buf := make([]byte, 10*page)
+		fill(rand.New(rand.NewPCG(1, 1)), buf)
+		must(t, w.Run(t.Context(), ref, tier.Write, 0, 10*page, gpu.Buffer{Bytes: buf}))
+		must(t, w.Forget(t.Context(), 0, 10))
+		if n, err := w.Dirty(t.Context()); n != 0 || err != nil {
+			t.Errorf("%d dirty pages, %v", n, err)
+		}
+		must(t, w.Check(t.Context()))
+		got := make([]byte, 10*page)
+		must(t, w.Run(t.Context(), ref, tier.Read, 0, 10*page, gpu.Buffer{Bytes: got}))
+		if slices.ContainsFunc(got, func(b byte) bool { return b != 0 }) {
+			t.Error("forgotten pages still have what was written")
+		}
+		history(t, w, 0, rand.New(rand.NewPCG(2, 2)))
+		if err := w.Forget(t.Context(), 60, 5); err == nil {
+			t.Error("pages that do not exist are forgotten")
+		}
+		w.close(t)
+	})
+}
+
+// faultFunc is a function as soft.Faults.
+type faultFunc func(*soft.CommandInfo) soft.Fault
+
+func (f faultFunc) Command(c *soft.CommandInfo) soft.Fault { return f(c) }
+
+// TestFaults: reads and writes that fail come back with their page, lose nothing, and
+// work once the drive does.
+func TestFaults(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		var broken atomic.Bool
+		faults := func(int) soft.Faults {
+			return faultFunc(func(c *soft.CommandInfo) soft.Fault {
+				if c.Queue != 0 && broken.Load() {
+					return soft.Fault{Status: libnvm.StatusInternalError}
+				}
+				return soft.Fault{}
+			})
+		}
+		w := newWorld(t, ctx, setup{policy: policies[0], frames: 4, spares: 8, pages: 40, faults: faults})
+		ref := w.ref(t, 0, 40*page, 0)
+		buf := make([]byte, 4*page)
+		fill(rand.New(rand.NewPCG(1, 1)), buf)
+		must(t, w.Run(t.Context(), ref, tier.Write, 0, 4*page, gpu.Buffer{Bytes: buf}))
+		broken.Store(true)
+		var ae *gpu.AccessError
+		one := gpu.Buffer{Bytes: make([]byte, 1)}
+		err := w.Elements(t.Context(), ref, tier.Read, []uint64{9 * page}, one)
+		var wb *gpu.WriteBackError
+		if !errors.As(err, &ae) || ae.Failed != 1 || !errors.As(err, &wb) {
+			t.Errorf("a fill whose victim cannot be written: %v", err)
+		}
+		if err := w.Flush(t.Context()); !errors.As(err, &ae) || ae.Failed != 4 {
+			t.Errorf("a flush: %v", err)
+		}
+		broken.Store(false)
+		must(t, w.Flush(t.Context()))
+		broken.Store(true)
+		if err := w.Elements(t.Context(), ref, tier.Read, []uint64{9 * page}, one); !errors.As(err, &ae) || ae.Pages[0].Page != 9 || errors.As(err, &wb) {
+			t.Errorf("a read that fails: %v", err)
+		}
+		broken.Store(false)
+		got := make([]byte, 4*page)
+		must(t, w.Run(t.Context(), ref, tier.Read, 0, 4*page, gpu.Buffer{Bytes: got}))
+		if !slices.Equal(got, buf) {
+			t.Error("what was written is lost")
+		}
+		s, err := w.Stats(t.Context())
+		if err != nil || s.Counters.Errors == 0 || s.First == nil {
+			t.Errorf("%+v, %v", s, err)
+		}
+		w.close(t)
+	})
+}

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:cdfa0341b5e465100dc5cec9ee37d399a3565afbe3c449cc1cedddf379bd6f25
+// sha256:a7d49b2a86cafa6cb2e74b1c6bf270cbd05ebf166744aaa029118fe66db3041f
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
@@ -35,7 +35,7 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type kernels struct {
 	modules   [1]*cuda.Module
-	functions [3]*cuda.Function
+	functions [4]*cuda.Function
 }
 
 // kernelsBlocks keeps parameter blocks, so that launches do not allocate.
@@ -73,6 +73,7 @@ func (k *kernels) load(ctx *cuda.Context) error {
 	}{
 		{0, "access_by_index"},
 		{0, "access_in_run"},
+		{0, "pin_pages"},
 		{0, "flush_dirty"},
 	} {
 		fn, err := k.modules[f.module].Function(f.name)
@@ -135,6 +136,23 @@ func (k *kernels) AccessInRun(stream *cuda.Stream, cfg cuda.LaunchConfig, a *lay
 // AccessInRunFunction is access_in_run, for its attributes and occupancy.
 func (k *kernels) AccessInRunFunction() *cuda.Function { return k.functions[1] }
 
+// PinPages launches pin_pages of access.cu on the stream.
+func (k *kernels) PinPages(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Ptr, pages cuda.Ptr, n uint64, frames cuda.Ptr, unpin uint32, report cuda.Ptr) error {
+	block := kernelsBlocks.Get().(*[104]byte)
+	defer kernelsBlocks.Put(block)
+	params := block[:48]
+	binary.LittleEndian.PutUint64(params[0:], uint64(e))
+	binary.LittleEndian.PutUint64(params[8:], uint64(pages))
+	binary.LittleEndian.PutUint64(params[16:], n)
+	binary.LittleEndian.PutUint64(params[24:], uint64(frames))
+	binary.LittleEndian.PutUint32(params[32:], unpin)
+	binary.LittleEndian.PutUint64(params[40:], uint64(report))
+	return k.functions[2].Launch(stream, cfg, params)
+}
+
+// PinPagesFunction is pin_pages, for its attributes and occupancy.
+func (k *kernels) PinPagesFunction() *cuda.Function { return k.functions[2] }
+
 // FlushDirty launches flush_dirty of access.cu on the stream.
 func (k *kernels) FlushDirty(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Ptr, report cuda.Ptr) error {
 	block := kernelsBlocks.Get().(*[104]byte)
@@ -142,8 +160,8 @@ func (k *kernels) FlushDirty(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(e))
 	binary.LittleEndian.PutUint64(params[8:], uint64(report))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[3].Launch(stream, cfg, params)
 }
 
 // FlushDirtyFunction is flush_dirty, for its attributes and occupancy.
-func (k *kernels) FlushDirtyFunction() *cuda.Function { return k.functions[2] }
+func (k *kernels) FlushDirtyFunction() *cuda.Function { return k.functions[3] }

@@ -38,7 +38,7 @@ type Options struct {
 	// to others. One makes them sequential.
 	Warps int
 
-	Queues   int           // queue pairs in all; 0: 128
+	Queues   int           // queue pairs in all; 0: 128, or 120 a drive
 	Deadline time.Duration // of every wait on the GPU; 5 s when 0
 	// PinDeadline bounds the wait for a frame while all are pinned; a tenth of
 	// Deadline when 0.
@@ -56,6 +56,7 @@ func (e *PolicyError) Error() string {
 const (
 	defaultDeadline = 5 * time.Second
 	defaultQueues   = 128
+	perDrive        = 120 // of the 128 that a software controller grants: others need some
 	mostWarps       = 256
 )
 
@@ -73,7 +74,7 @@ func (o *Options) check() error {
 		o.PinDeadline = o.Deadline / 10
 	}
 	if o.Queues == 0 {
-		o.Queues = defaultQueues
+		o.Queues = min(defaultQueues, perDrive*len(o.Drives))
 	}
 	if o.Warps == 0 {
 		o.Warps = mostWarps

@@ -45,3 +45,9 @@ extern "C" int gpufake_in_run(const void* ref, uint32_t warps, uint32_t op, uint
 extern "C" int gpufake_flush(const void* engine, uint32_t warps, void* report) {
     return each_warp(warps, [=](uint32_t w) { flush_all(Solo::full(), w, warps, static_cast<const Engine*>(engine), static_cast<Report*>(report)); });
 }
+
+extern "C" int gpufake_pin(const void* engine, uint32_t warps, const uint64_t* pages, uint64_t n, uint32_t* frames, uint32_t unpin, void* report) {
+    return each_warp(warps, [=](uint32_t w) {
+        pin_all(Solo::full(), w, warps, static_cast<const Engine*>(engine), pages, n, frames, unpin, static_cast<Report*>(report));
+    });
+}

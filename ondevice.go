@@ -1,0 +1,237 @@
+package tritier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/libnvm/volume"
+	"github.com/tritier/tritier/tier"
+	"github.com/tritier/tritier/tier/gpu"
+	"github.com/tritier/tritier/tier/host"
+	"github.com/tritier/tritier/tier/layout"
+)
+
+// onDevice is the GPU as orchestrator: tier/gpu over the store's drives. The engine's
+// pages are the volume's.
+type onDevice struct {
+	cfg    *parsed
+	ctx    *cuda.Context
+	e      *gpu.Engine
+	drives []string
+	mu     sync.Mutex // guards arrays
+	arrays []deviceArray
+}
+
+type deviceArray struct {
+	*openArray
+	v     *volume.Array
+	pages uint64
+}
+
+func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, error) {
+	if p.Observe != nil || p.Events != nil {
+		return nil, &ConfigError{[]error{errors.New("engine: gpu tells nobody of single accesses or moves: leave Observe and Events out, or use engine host")}}
+	}
+	l, err := v.Layout()
+	if err != nil {
+		return nil, fmt.Errorf("engine gpu: %w", err)
+	}
+	o := &onDevice{cfg: p}
+	if o.ctx, err = openGPU(p.GPU); err != nil {
+		return nil, fmt.Errorf("engine gpu: %w", err)
+	}
+	frames, t2, spares := p.pages()
+	opts := gpu.Options{GPU: o.ctx, PageSize: int(p.PageSize), Pages: l.Pages, Offset: l.DataOffset, Frames: frames, T2: t2, Spares: spares,
+		Policy: p.policy, Seed: p.Seed, Deadline: p.Timeout}
+	for _, m := range v.Members() {
+		n, ok := m.(volume.NVMeMember)
+		if !ok {
+			return nil, joinClose(fmt.Errorf("engine gpu: %s has no NVMe queues", m.Name()), o.ctx.Close)
+		}
+		c, ns := n.NVMe()
+		opts.Drives = append(opts.Drives, bamio.Drive{Name: m.Name(), Controller: c, Namespace: ns})
+	}
+	if o.e, err = gpu.Open(ctx, opts); err != nil {
+		return nil, joinClose(err, o.ctx.Close)
+	}
+	return o, nil
+}
+
+func (o *onDevice) adopt(a *openArray, v *volume.Array) error {
+	if bits.OnesCount64(a.size) != 1 || a.size > 16 {
+		return joinClose(fmt.Errorf("array %q: elements of %d bytes: kernels take 1, 2, 4, 8 and 16; use engine host", a.key.name, a.size), v.Close)
+	}
+	info := v.Info()
+	a.first = info.First
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.arrays = append(o.arrays, deviceArray{a, v, info.Pages})
+	sort.Slice(o.arrays, func(i, j int) bool { return o.arrays[i].first < o.arrays[j].first })
+	return nil
+}
+
+func (o *onDevice) drop(ctx context.Context, a *openArray) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, x := range o.arrays {
+		if x.openArray == a {
+			if err := o.e.Forget(ctx, a.first, x.pages); err != nil {
+				return err
+			}
+			o.arrays = append(o.arrays[:i], o.arrays[i+1:]...)
+			return x.v.Close()
+		}
+	}
+	return nil
+}
+
+// ref is the array as kernels take it.
+func (o *onDevice) ref(a *openArray) (layout.ArrayRef, error) {
+	return o.e.Ref(a.first, a.key.length, uint8(bits.TrailingZeros64(a.size)), a.key.name)
+}
+
+func deviceBuffer(b host.Buffer) gpu.Buffer {
+	s, _ := b.Stream.(*cuda.Stream)
+	return gpu.Buffer{Bytes: b.Bytes, Device: cuda.Ptr(b.Device), Size: b.Size, Stream: s}
+}
+
+func (o *onDevice) elements(ctx context.Context, a *openArray, op tier.Op, indices []uint64, buf host.Buffer) error {
+	ref, err := o.ref(a)
+	if err != nil {
+		return err
+	}
+	return o.named(o.e.Elements(ctx, ref, op, indices, deviceBuffer(buf)), len(indices))
+}
+
+func (o *onDevice) run(ctx context.Context, a *openArray, op tier.Op, first, n uint64, buf host.Buffer) error {
+	ref, err := o.ref(a)
+	if err != nil {
+		return err
+	}
+	if op != tier.Prefetch {
+		return o.named(o.e.Run(ctx, ref, op, first, n, deviceBuffer(buf)), int(n/a.perPage)+1)
+	}
+	var heads []uint64 // one element of each page
+	for done := uint64(0); done < n; done += a.take(first+done, n-done) {
+		heads = append(heads, first+done)
+	}
+	return o.named(o.e.Elements(ctx, ref, op, heads, gpu.Buffer{}), len(heads))
+}
+
+// named gives pages their arrays' names.
+func (o *onDevice) named(err error, accesses int) error {
+	var failed *gpu.AccessError
+	if errors.Is(err, gpu.ErrClosed) {
+		return ErrClosed
+	}
+	if !errors.As(err, &failed) {
+		return err
+	}
+	if failed.Needed > 0 {
+		frames, _, _ := o.cfg.pages()
+		return &PinError{Frames: frames, Pinned: frames, Needs: failed.Needed}
+	}
+	return &BatchError{Accesses: accesses, Failed: failed.Failed, Pages: o.pageErrors(failed)}
+}
+
+func (o *onDevice) pageErrors(failed *gpu.AccessError) []*PageError {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var list []*PageError
+	for _, p := range failed.Pages {
+		e := &PageError{Array: "?", Page: p.Page, Err: p.Err}
+		for _, a := range o.arrays {
+			if p.Page >= a.first && p.Page-a.first < a.pages {
+				e.Array, e.Page = a.key.name, p.Page-a.first
+			}
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func enginePages(a *openArray, pages []uint64) []uint64 {
+	list := make([]uint64, len(pages))
+	for i, p := range pages {
+		list[i] = a.first + p
+	}
+	return list
+}
+
+func (o *onDevice) pin(ctx context.Context, a *openArray, pages []uint64) ([]int32, error) {
+	frames, err := o.e.Pin(ctx, enginePages(a, pages))
+	return frames, o.named(err, len(pages))
+}
+
+func (o *onDevice) unpin(a *openArray, pages []uint64, frames []int32) error {
+	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
+	defer cancel()
+	return o.e.Unpin(ctx, enginePages(a, pages), frames)
+}
+
+func (o *onDevice) frames() (uint64, []byte) { return o.e.FrameMemory(), nil }
+
+func (o *onDevice) flush(ctx context.Context) error {
+	err := o.e.Flush(ctx)
+	var failed *gpu.AccessError
+	if errors.As(err, &failed) {
+		return &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed)}
+	}
+	if errors.Is(err, gpu.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+func (o *onDevice) check() error {
+	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
+	defer cancel()
+	if err := o.e.Check(ctx); !errors.Is(err, gpu.ErrClosed) {
+		return err
+	}
+	return ErrClosed
+}
+
+func (o *onDevice) finish(ctx context.Context) error { return o.flush(ctx) }
+
+func (o *onDevice) release() error {
+	if err := o.e.Close(); err != nil {
+		return err // kernels may still run: nothing may go
+	}
+	var err error
+	for _, a := range o.arrays {
+		err = joinClose(err, a.v.Close)
+	}
+	return joinClose(err, o.ctx.Close)
+}
+
+func (o *onDevice) describe(d *Description) {
+	d.Engine = "GPU-orchestrated: kernels decide, move pages and write NVMe commands; " + o.e.IO().Path().String()
+	d.T1.Where, d.T2.Where = "GPU memory of "+o.ctx.Device().Name(), "pinned host memory"
+	for i := range d.Drives {
+		d.Drives[i].Path += "; GPU threads submit, the payload passes pinned host memory"
+	}
+}
+
+func (o *onDevice) stats() Stats {
+	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
+	defer cancel()
+	s, err := o.e.Stats(ctx)
+	if err != nil {
+		return Stats{}
+	}
+	var h host.Stats
+	h.Counters, h.Flushed = s.Counters, s.Device.Flushed
+	page := uint64(o.cfg.PageSize)
+	for i, n := range []uint64{s.Device.BytesT3Read, s.Device.BytesT3Write, s.Device.BytesDemoted, s.Device.BytesPromoted} {
+		h.Edges[i] = host.EdgeStats{Pages: n / page, Bytes: n, Time: time.Duration(0)}
+	}
+	return Stats{Stats: h}
+}
