@@ -14,7 +14,7 @@ import (
 
 // TestMain lets scripts run this test binary as tritier.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tritier": main})
+	testscript.Main(m, map[string]func(){"tritier": scriptMain})
 }
 
 func TestTraceScripts(t *testing.T) {
