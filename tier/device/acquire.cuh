@@ -29,7 +29,7 @@ struct Seek {
 // touch tells T1's order of a hit.
 template <class S>
 TRITIER_DEVICE void touch(const Context<S>& t, uint64_t* entry, uint64_t e) {
-    if (t.e->t1_policy == kT1Clock && (e & kRef) == 0) {
+    if ((e & kRef) == 0 && t.e->t1_policy == kT1Clock) {
         atomic_or_relaxed_gpu(entry, kRef);
     }
 }

@@ -88,7 +88,9 @@ struct array_ref : ArrayRef {
     // The engine that the array lives in. user spreads the users of queues and
     // counters: a warp's number, or anything.
     TRITIER_DEVICE Context<S> context(uint32_t user) const {
-        return open_context<S>(reinterpret_cast<const Engine*>(engine), user);
+        // What the array knows itself need not be loaded.
+        const Engine* e = reinterpret_cast<const Engine*>(engine);
+        return Context<S>{e, reinterpret_cast<uint64_t*>(entries), frame_memory, page_shift, user % kStripes, S::open(e, user)};
     }
 
     // page_of is the engine's page that holds element i; offset_of where in it.

@@ -18,8 +18,11 @@
 //     belong to the group that began the state, by a compare-and-swap. It ends
 //     the state by adding the difference between two words (publish), which
 //     leaves the pins that come and go meanwhile alone.
-//   - In ResidentT1, ref, dirty and flushing change only while the page is
-//     pinned by whoever changes them; ref may also be cleared by T1's hand.
+//   - In ResidentT1, dirty and flushing change only while the page is pinned by
+//     whoever changes them.
+//   - ref is a hint. T1's hand clears it and readers without a pin set it at any
+//     time, also when the page has gone meanwhile: no decision about another
+//     state looks at it, and it is cleared by the next change of state.
 #pragma once
 
 #include "engine.cuh"

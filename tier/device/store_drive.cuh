@@ -9,20 +9,23 @@ namespace tritier {
 namespace tier {
 
 struct DriveStore {
-    const DriveLayout* layout;
+    const Engine* engine;
     uint32_t user;
 
     TRITIER_DEVICE static DriveStore open(const Engine* e, uint32_t user) {
-        return DriveStore{reinterpret_cast<const DriveLayout*>(e->store), user};
+        return DriveStore{e, user};
     }
+    // layout is loaded only where a page moves: most accesses need none of it.
+    TRITIER_DEVICE const DriveLayout* layout() const { return reinterpret_cast<const DriveLayout*>(engine->store); }
 
     template <class G>
     TRITIER_SLOW uint32_t transfer(const G& g, uint32_t page, uint32_t slot, uint32_t opcode) const {
-        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout->bamio);
-        uint32_t drive = page % layout->drives;
-        uint64_t lba = layout->base_lba + static_cast<uint64_t>(page / layout->drives) * layout->blocks;
+        const DriveLayout* d = layout();
+        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(d->bamio);
+        uint32_t drive = page % d->drives;
+        uint64_t lba = d->base_lba + static_cast<uint64_t>(page / d->drives) * d->blocks;
         return bamio::transfer(g, bamio::open_port(e, bamio::queue_of(e, drive, user)), bamio::open_medium(e, drive), opcode,
-                               bamio::Span{lba, layout->blocks, slot, 0});
+                               bamio::Span{lba, d->blocks, slot, 0});
     }
     template <class G>
     TRITIER_DEVICE uint32_t read(const G& g, uint32_t page, uint32_t slot) const {
@@ -34,9 +37,9 @@ struct DriveStore {
     }
     template <class G>
     TRITIER_DEVICE uint32_t flush(const G& g) const {
-        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout->bamio);
+        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout()->bamio);
         uint32_t status = bamio::kOk;
-        for (uint32_t drive = 0; drive < layout->drives; drive++) {
+        for (uint32_t drive = 0; drive < layout()->drives; drive++) {
             uint32_t one = bamio::flush(g, bamio::open_port(e, bamio::queue_of(e, drive, user)));
             status = status == bamio::kOk ? one : status;
         }

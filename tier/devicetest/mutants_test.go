@@ -23,12 +23,12 @@ type mutant struct {
 }
 
 const (
-	tight  = "deadline=3000 pin_deadline=2000 frames=2 t2=2 spares=2 placer=1 groups=6 rounds=250 interrupts=6 flush=4"
-	single = "deadline=3000 pin_deadline=2000 frames=1 t2=1 spares=1 placer=1 groups=6 rounds=150 interrupts=6 flush=4"
+	tight  = "deadline=8000 pin_deadline=7000 frames=2 t2=2 spares=2 placer=1 groups=6 rounds=250 interrupts=6 flush=4"
+	single = "deadline=8000 pin_deadline=7000 frames=1 t2=1 spares=1 placer=1 groups=6 rounds=150 interrupts=6 flush=4"
 	faults = tight + " fail_reads=4 fail_writes=4"
-	warps  = "deadline=3000 pin_deadline=2000 frames=2 t2=2 spares=2 placer=1 groups=3 lanes=4 rounds=60 flush=4"
-	little = "deadline=3000 pin_deadline=2000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
-	narrow = "deadline=3000 pin_deadline=2000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
+	warps  = "deadline=8000 pin_deadline=7000 frames=2 t2=2 spares=2 placer=1 groups=3 lanes=4 rounds=60 flush=4"
+	little = "deadline=8000 pin_deadline=7000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
+	narrow = "deadline=8000 pin_deadline=7000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
 	alone  = "alone=1 deadline=9000 pin_deadline=8000 frames=6 t2=2 spares=3 placer=1 groups=4 rounds=400 interrupts=9"
 	traps  = "mode=pitfalls"
 )
@@ -76,7 +76,7 @@ var mutants = []mutant{
 	{"fits take effect late", "reuse.cuh", "    if (n + 1 < load_relaxed_gpu(&h->sample_gate)) {", "    if (n < load_relaxed_gpu(&h->sample_gate)) {", plain, "parity"},
 	{"starvation counts its grants", "reuse.cuh", "uint32_t old = t3 ? atomic_or", "t3 = t3 && !grant;\n    uint32_t old = t3 ? atomic_or", plain, "parity"},
 	{"a glance is not repeated", "array_ref.cuh", "return same_place(*e, load_relaxed_gpu(entry));", "return true;", plain, tight},
-	{"a glance does not see generations", "entry.cuh", "(kStateMask | kGenerationMask | kLocationMask)) == 0", "(kStateMask | kLocationMask)) == 0", plain, "deadline=3000 frames=1 t2=0 spares=4 pages=8 placer=0 groups=8 rounds=4000 interrupts=2"},
+	{"a glance does not see generations", "entry.cuh", "(kStateMask | kGenerationMask | kLocationMask)) == 0", "(kStateMask | kLocationMask)) == 0", plain, "deadline=9000 frames=1 t2=0 spares=4 pages=8 placer=0 groups=8 rounds=1500 interrupts=2"},
 	{"an unpin is not a release", "entry.cuh", "atomic_add_release_gpu(entry, 0 - kPin)", "atomic_add_relaxed_gpu(entry, 0 - kPin)", threads, alone},
 	{"publishing is not a release", "entry.cuh", "atomic_add_acq_rel_gpu(entry, to - from)", "atomic_add_relaxed_gpu(entry, to - from)", threads, alone},
 	{"a pin is not an acquire", "entry.cuh", "*e = atomic_add_acquire_gpu(entry, kPin)", "*e = atomic_add_relaxed_gpu(entry, kPin)", threads, alone},

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:67f50aca9dcc6412e944c51d921abe8161de03240432d0539ca4ee3434dfd5d3
+// sha256:66beaaa20ffa0b55d1d5551e170f063c5e4f486932e0684429b6b4de4d5f66e7
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

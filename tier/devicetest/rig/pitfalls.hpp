@@ -103,7 +103,9 @@ inline uint32_t endless_fill() {
     p.want("a load", p.load(5), kWaitTimeout);
     p.want("a store", p.store(5, 1), kWaitTimeout);
     store_relaxed_sys(&p.w.stop, 1);
+    p.w.e.deadline_ns = 60000000000ull;
     p.want("a load that is stopped", p.load(5), kWaitStopped);
+    p.w.e.deadline_ns = 300000000;
     store_relaxed_sys(&p.w.stop, 0);
     p.want("a flush", flush_page(p.g, p.t, 5), kWaitTimeout);
     store_relaxed_gpu(p.entry(5), 0);

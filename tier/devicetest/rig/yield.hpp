@@ -25,9 +25,10 @@ inline uint32_t& interrupts() {
     return n;
 }
 
-inline void interrupt() {
+// A load is interrupted much less often: there are so many of them.
+inline void interrupt(uint32_t rarer = 1) {
     static thread_local uint64_t state = reinterpret_cast<uint64_t>(&state);
-    uint32_t n = interrupts();
+    uint32_t n = interrupts() * rarer;
     if (n != 0) {
         state = state * 6364136223846793005ull + 1442695040888963407ull;
         if ((state >> 33) % n == 0) {
@@ -48,8 +49,8 @@ inline void interrupt() {
 #define __atomic_fetch_or(...) (rig::interrupt(), __atomic_fetch_or(__VA_ARGS__))
 #define __atomic_fetch_and(...) (rig::interrupt(), __atomic_fetch_and(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) (rig::interrupt(), __atomic_compare_exchange_n(__VA_ARGS__))
-#define __atomic_store_n(...) (rig::interrupt(), __atomic_store_n(__VA_ARGS__))
-#define __atomic_load_n(...) (rig::interrupt(), __atomic_load_n(__VA_ARGS__))
+#define __atomic_store_n(...) (rig::interrupt(20), __atomic_store_n(__VA_ARGS__))
+#define __atomic_load_n(...) (rig::interrupt(20), __atomic_load_n(__VA_ARGS__))
 
 namespace tritier {
 namespace bamio {
