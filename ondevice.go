@@ -24,7 +24,6 @@ type onDevice struct {
 	cfg    *parsed
 	ctx    *cuda.Context
 	e      *gpu.Engine
-	drives []string
 	mu     sync.Mutex // guards arrays
 	arrays []deviceArray
 }

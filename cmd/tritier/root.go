@@ -32,7 +32,7 @@ measures one.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReplayCommand(), newTraceCommand(), newNVMeCommand())
 	root.AddCommand(newDoctorCommand(), newCalibrateCommand(), newBenchCommand())
-	root.AddCommand(newRunCommand(), newCheckCommand())
+	root.AddCommand(newRunCommand(), newCheckCommand(), newHeadersCommand())
 	root.SetFlagErrorFunc(flagError)
 	version := root.Flags().Bool("version", false, "say which build this is")
 	group := root.RunE

@@ -46,6 +46,7 @@ var rules = []rule{
 	{"metrics", []string{rootOnly, "copyeng", "tier/host"}, "reads what a Memory counts"},
 	{"cmd", []string{"*"}, "commands assemble everything"},
 	{"internal", []string{"internal", "libnvm", "tier", "placement"}, "helpers know no command and no simulator"},
+	{"examples", []string{rootOnly, "cuda"}, "what users write"},
 	{"internal/lint", nil, "looks at source only"},
 	{"internal/units", nil, "stands alone"},
 	{"internal/servicetime", []string{"internal/units", "internal/smallfile"}, "one schema for simulator and drives"},

@@ -1,0 +1,54 @@
+package tritier
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed cuda/device/*.cuh bamio/device/*.cuh tier/device/*.cuh
+var headerFiles embed.FS
+
+// Headers are the device headers by name, for kernels that use arrays (#include
+// "tier.cuh"), queues of drives ("bamio.cuh") or only named atomics ("tritier.cuh").
+// nvcc and clang take them, C++17.
+func Headers() (map[string][]byte, error) {
+	all := map[string][]byte{}
+	err := fs.WalkDir(headerFiles, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		base := path.Base(name)
+		if all[base] != nil {
+			return fmt.Errorf("two device headers are called %s", base)
+		}
+		all[base], err = headerFiles.ReadFile(name)
+		return err
+	})
+	return all, err
+}
+
+// WriteHeaders writes the device headers into a folder, which it makes. Files of these
+// names there are replaced, and nothing else is touched.
+func WriteHeaders(dir string) error {
+	all, err := Headers()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	var errs []error
+	for name, data := range all {
+		if !strings.HasSuffix(name, ".cuh") {
+			continue
+		}
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), data, 0o666))
+	}
+	return errors.Join(errs...)
+}
