@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -57,7 +58,9 @@ func fill[T any](ctx context.Context, b *base, a *tritier.Array[T], values func(
 		if values == nil {
 			clear(part)
 		} else {
-			values(low, part)
+			if err := generated(ctx, low, part, values); err != nil {
+				return err
+			}
 		}
 		b.step((high - low) * uint64(unsafe.Sizeof(t)))
 		return a.Write(ctx, low, part)
@@ -112,10 +115,19 @@ func (m *Mismatch) Error() string {
 		m.Array, m.Wrong, m.Of, m.Index, m.Got, m.Want)
 }
 
-// compare reads an array and compares it with the reference, element by element.
-func compare[T comparable](ctx context.Context, a *tritier.Array[T], reference []T) error {
+// compare reads an array and compares it with the reference, element by element. The
+// reference is computed once: it depends on the parameters alone.
+func compare[T comparable](ctx context.Context, b *base, a *tritier.Array[T], compute func() ([]T, error)) error {
 	if a == nil {
-		return fmt.Errorf("there is nothing to compare: Setup and Run come first")
+		return errors.New("there is nothing to compare: Setup and Run come first")
+	}
+	reference, _ := b.reference.([]T)
+	if reference == nil {
+		var err error
+		if reference, err = compute(); err != nil {
+			return err
+		}
+		b.reference = reference
 	}
 	buf := make([]T, min(a.Len(), perFill[T]()))
 	var m *Mismatch
@@ -140,11 +152,4 @@ func compare[T comparable](ctx context.Context, a *tritier.Array[T], reference [
 		return m
 	}
 	return err
-}
-
-// made is a slice of n values of the generator.
-func made[T any](n uint64, values func(first uint64, dst []T)) []T {
-	s := make([]T, n)
-	values(0, s)
-	return s
 }

@@ -132,23 +132,33 @@ func (w *backprop) forward(ctx context.Context, t *netTile, low, high uint64) er
 	if err := w.weights.Read(ctx, (low+1)*weightCols, t.weights[:n*weightCols]); err != nil {
 		return err
 	}
-	for first := uint64(0); first < n; first += blockInputs {
-		for j := range uint64(hiddenUnits) {
-			// The block sums its products up in a tree, as the kernel does.
-			var product [blockInputs]float32
-			for i := range uint64(blockInputs) {
-				product[i] = float32(t.weights[(first+i)*weightCols+j+1] * t.in[first+i])
-			}
-			for width := 1; width < blockInputs; width *= 2 {
-				for i := 0; i < blockInputs; i += 2 * width {
-					product[i] += product[i+width]
-				}
-			}
-			t.partial[first/blockInputs*hiddenUnits+j] = product[0]
+	err := parallel(ctx, n/blockInputs, perPart/blockInputs/weightCols, func(a, b uint64) {
+		for block := a; block < b; block++ {
+			t.block(block)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	w.step(n)
 	return w.partial.Write(ctx, low/blockInputs*hiddenUnits, t.partial[:n/blockInputs*hiddenUnits])
+}
+
+// block makes the partial sums of a block, each in a tree, as the kernel does.
+func (t *netTile) block(block uint64) {
+	first := block * blockInputs
+	for j := range uint64(hiddenUnits) {
+		var product [blockInputs]float32
+		for i := range uint64(blockInputs) {
+			product[i] = float32(t.weights[(first+i)*weightCols+j+1] * t.in[first+i])
+		}
+		for width := 1; width < blockInputs; width *= 2 {
+			for i := 0; i < blockInputs; i += 2 * width {
+				product[i] += product[i+width]
+			}
+		}
+		t.partial[block*hiddenUnits+j] = product[0]
+	}
 }
 
 // sums adds the partial sums up, which Rodinia leaves to the CPU, and the bias.
@@ -189,13 +199,18 @@ func (w *backprop) adjust(ctx context.Context, t *netTile, delta *[hiddenUnits]f
 	if err := w.previous.Read(ctx, low*weightCols, t.previous[:n*weightCols]); err != nil {
 		return err
 	}
-	for i := range n {
-		for j, d := range delta {
-			at := i*weightCols + uint64(j) + 1
-			change := float32(float32(eta*d)*t.in[i]) + float32(momentum*t.previous[at])
-			t.weights[at] += change
-			t.previous[at] = change
+	err := parallel(ctx, n, perPart/weightCols, func(a, b uint64) {
+		for i := a; i < b; i++ {
+			for j, d := range delta {
+				at := i*weightCols + uint64(j) + 1
+				change := float32(float32(eta*d)*t.in[i]) + float32(momentum*t.previous[at])
+				t.weights[at] += change
+				t.previous[at] = change
+			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	w.step(n)
 	if err := w.weights.Write(ctx, low*weightCols, t.weights[:n*weightCols]); err != nil {
@@ -206,20 +221,30 @@ func (w *backprop) adjust(ctx context.Context, t *netTile, delta *[hiddenUnits]f
 
 // Verify implements Workload: the network trained as a whole.
 func (w *backprop) Verify(ctx context.Context, _ *tritier.Memory) error {
-	in, flat := made(w.n+1, w.input), made((w.n+1)*weightCols, w.weight)
+	return compare(ctx, &w.base, w.weights, func() ([]float32, error) { return w.reference(ctx) })
+}
+
+func (w *backprop) reference(ctx context.Context) ([]float32, error) {
+	in, err := made(ctx, w.n+1, w.input)
+	if err != nil {
+		return nil, err
+	}
+	flat, err := made(ctx, (w.n+1)*weightCols, w.weight)
 	rows, previous := make([]weights, w.n+1), make([]weights, w.n+1)
 	for i := range rows {
 		copy(rows[i][:], flat[i*weightCols:])
 	}
 	output := newOutputLayer(w.Seed)
-	for range w.Iterations {
+	for epoch := 0; epoch < w.Iterations && err == nil; epoch++ {
 		var sums [hiddenUnits]float32
-		for j := range sums {
-			for i := 1; i < len(in); i += blockInputs {
-				sums[j] += halves(func(k int) float32 { return float32(rows[i+k][j+1] * in[i+k]) }, 0, blockInputs)
+		err = parallel(ctx, hiddenUnits, 1, func(low, high uint64) {
+			for j := low; j < high; j++ {
+				for i := 1; i < len(in); i += blockInputs {
+					sums[j] += halves(func(k int) float32 { return float32(rows[i+k][j+1] * in[i+k]) }, 0, blockInputs)
+				}
+				sums[j] += rows[0][j+1]
 			}
-			sums[j] += rows[0][j+1]
-		}
+		})
 		delta := output.train(sums)
 		for i := range rows {
 			for j, d := range delta {
@@ -232,7 +257,7 @@ func (w *backprop) Verify(ctx context.Context, _ *tritier.Memory) error {
 	for i := range rows {
 		copy(flat[i*weightCols:], rows[i][:])
 	}
-	return compare(ctx, w.weights, flat)
+	return flat, err
 }
 
 // halves sums values [low, high) up, each half by itself.

@@ -126,9 +126,10 @@ func (w *bfs) expand(ctx context.Context, t *bfsTile, depth uint32, low, high ui
 
 // Verify implements Workload: a search with a queue, from the last source.
 func (w *bfs) Verify(ctx context.Context, _ *tritier.Memory) error {
-	if w.g == nil {
-		return compare[uint32](ctx, nil, nil)
-	}
+	return compare(ctx, &w.base, w.levels, func() ([]uint32, error) { return w.reference(), nil })
+}
+
+func (w *bfs) reference() []uint32 {
 	levels := make([]uint32, w.g.vertices())
 	for v := range levels {
 		levels[v] = unreached
@@ -144,5 +145,5 @@ func (w *bfs) Verify(ctx context.Context, _ *tritier.Memory) error {
 			}
 		}
 	}
-	return compare(ctx, w.levels, levels)
+	return levels
 }

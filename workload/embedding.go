@@ -95,22 +95,7 @@ func (w *embedding) Run(ctx context.Context, _ *tritier.Memory) error {
 		err := w.launch("gather", func() error {
 			return batches(w.bags, size, func(low, high uint64) error {
 				n := high - low
-				for i := range n {
-					w.draws(pass, low+i, indices[i*bagSize:(i+1)*bagSize])
-				}
-				if err := w.table.Gather(ctx, indices[:n*bagSize], rows[:n*bagSize]); err != nil {
-					return err
-				}
-				for i := range n {
-					sums[i] = row{}
-					for _, r := range rows[i*bagSize : (i+1)*bagSize] {
-						for j, v := range r {
-							sums[i][j] += v
-						}
-					}
-				}
-				w.step(n)
-				return w.out.Write(ctx, low, sums[:n])
+				return w.lookUp(ctx, pass, low, indices[:n*bagSize], rows[:n*bagSize], sums[:n])
 			})
 		})
 		if err != nil {
@@ -120,17 +105,50 @@ func (w *embedding) Run(ctx context.Context, _ *tritier.Memory) error {
 	return nil
 }
 
-// Verify implements Workload: the sums of the last pass, from rows generated anew.
-func (w *embedding) Verify(ctx context.Context, _ *tritier.Memory) error {
-	sums, bag, one := make([]row, w.bags), make([]uint64, bagSize), make([]row, 1)
-	for i := range sums {
-		w.draws(w.Iterations-1, uint64(i), bag)
-		for _, at := range bag {
-			w.values(at, one)
-			for j, v := range one[0] {
+// lookUp is the part of a launch that has bags from number low on.
+func (w *embedding) lookUp(ctx context.Context, pass int, low uint64, indices []uint64, rows, sums []row) error {
+	each := func(f func(bag, from, to uint64)) error {
+		return parallel(ctx, uint64(len(sums)), 64, func(a, b uint64) {
+			for i := a; i < b; i++ {
+				f(i, i*bagSize, (i+1)*bagSize)
+			}
+		})
+	}
+	if err := each(func(i, from, to uint64) { w.draws(pass, low+i, indices[from:to]) }); err != nil {
+		return err
+	}
+	if err := w.table.Gather(ctx, indices, rows); err != nil {
+		return err
+	}
+	err := each(func(i, from, to uint64) {
+		sums[i] = row{}
+		for _, r := range rows[from:to] {
+			for j, v := range r {
 				sums[i][j] += v
 			}
 		}
+	})
+	if err != nil {
+		return err
 	}
-	return compare(ctx, w.out, sums)
+	w.step(uint64(len(sums)))
+	return w.out.Write(ctx, low, sums)
+}
+
+// Verify implements Workload: the sums of the last pass, from rows generated anew.
+func (w *embedding) Verify(ctx context.Context, _ *tritier.Memory) error {
+	return compare(ctx, &w.base, w.out, func() ([]row, error) {
+		return made(ctx, w.bags, func(first uint64, sums []row) {
+			bag, one := make([]uint64, bagSize), make([]row, 1)
+			for i := range sums {
+				w.draws(w.Iterations-1, first+uint64(i), bag)
+				for _, at := range bag {
+					w.values(at, one)
+					for j, v := range one[0] {
+						sums[i][j] += v
+					}
+				}
+			}
+		})
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -56,16 +55,9 @@ func (k kronecker) edge(i uint64) (u, v uint32) {
 		}
 		d := r & math.MaxUint32
 		r >>= 32
-		u, v = u<<1, v<<1
-		switch {
-		case d < quadrantA:
-		case d < quadrantAB:
-			v |= 1
-		case d < quadrantABC:
-			u |= 1
-		default:
-			u, v = u|1, v|1
-		}
+		// Each is 1 where d has reached the bound. Branches would be mispredicted.
+		a, ab, abc := (quadrantA-1-d)>>63, (quadrantAB-1-d)>>63, (quadrantABC-1-d)>>63
+		u, v = u<<1|uint32(ab), v<<1|uint32(a^ab^abc)
 	}
 	return k.label(u), k.label(v)
 }
@@ -83,37 +75,12 @@ func (k kronecker) label(v uint32) uint32 {
 	return v
 }
 
-// parallel calls f for parts of [0, n) from as many goroutines as there are
-// processors, until ctx ends.
-func parallel(ctx context.Context, n uint64, f func(low, high uint64)) error {
-	const part = 1 << 14
-	var next atomic.Uint64
-	workers := runtime.GOMAXPROCS(0)
-	done := make(chan struct{}, workers)
-	for range workers {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			for ctx.Err() == nil {
-				low := next.Add(part) - part
-				if low >= n {
-					return
-				}
-				f(low, min(low+part, n))
-			}
-		}()
-	}
-	for range workers {
-		<-done
-	}
-	return ctx.Err()
-}
-
 // generate makes a graph of 2^scale vertices from so many undirected edges.
 func generate(ctx context.Context, k kronecker, edges uint64) (*csr, error) {
 	n := uint64(1) << k.scale
 	counts := make([]atomic.Uint64, n+1)
 	each := func(f func(from, to uint32)) error {
-		return parallel(ctx, edges, func(low, high uint64) {
+		return parallel(ctx, edges, 1<<14, func(low, high uint64) {
 			for i := low; i < high; i++ {
 				if u, v := k.edge(i); u != v {
 					f(u, v)
@@ -141,7 +108,7 @@ func generate(ctx context.Context, k kronecker, edges uint64) (*csr, error) {
 // duplicates.
 func (g *csr) tidy(ctx context.Context) error {
 	kept := make([]uint32, g.vertices())
-	err := parallel(ctx, g.vertices(), func(low, high uint64) {
+	err := parallel(ctx, g.vertices(), 1<<12, func(low, high uint64) {
 		for v := low; v < high; v++ {
 			list := g.of(uint32(v))
 			slices.Sort(list)

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -124,8 +125,14 @@ func (w *hotspot) tile(ctx context.Context, t *chipTile, steps, low, high uint64
 	}
 	for k := range steps {
 		halo := steps - 1 - k
-		for y := low - min(low, halo); y < min(high+halo, w.side); y++ {
-			w.row(t, y, from, pFrom)
+		first := low - min(low, halo)
+		err := parallel(ctx, min(high+halo, w.side)-first, rowsPerPart(w.side), func(a, b uint64) {
+			for y := first + a; y < first+b; y++ {
+				w.row(t, y, from, pFrom)
+			}
+		})
+		if err != nil {
+			return err
 		}
 		t.now, t.next = t.next, t.now
 	}
@@ -153,17 +160,27 @@ func (w *hotspot) row(t *chipTile, y, from, powerFrom uint64) {
 
 // Verify implements Workload.
 func (w *hotspot) Verify(ctx context.Context, _ *tritier.Memory) error {
+	return compare(ctx, &w.base, w.temp[w.last], func() ([]float32, error) { return w.reference(ctx) })
+}
+
+// reference takes the whole grid a step further at a time.
+func (w *hotspot) reference(ctx context.Context) ([]float32, error) {
 	n := int(w.side)
-	now, power := made(w.side*w.side, w.start()), made(w.side*w.side, w.heat())
-	at := func(y, x int) float32 { return now[min(max(y, 0), n-1)*n+min(max(x, 0), n-1)] }
-	for range w.Iterations {
-		next := make([]float32, n*n)
-		for y := range n {
-			for x := range n {
-				next[y*n+x] = w.after(at(y, x), at(y-1, x), at(y+1, x), at(y, x-1), at(y, x+1), power[y*n+x])
-			}
-		}
-		now = next
+	now, err := made(ctx, w.side*w.side, w.start())
+	if err != nil {
+		return nil, err
 	}
-	return compare(ctx, w.temp[w.last], now)
+	power, err := made(ctx, w.side*w.side, w.heat())
+	next := make([]float32, n*n)
+	for range w.Iterations {
+		at := func(y, x int) float32 { return now[min(max(y, 0), n-1)*n+min(max(x, 0), n-1)] }
+		err = errors.Join(err, parallel(ctx, w.side*w.side, perPart, func(low, high uint64) {
+			for i := int(low); i < int(high); i++ {
+				y, x := i/n, i%n
+				next[i] = w.after(at(y, x), at(y-1, x), at(y+1, x), at(y, x-1), at(y, x+1), power[i])
+			}
+		}))
+		now, next = next, now
+	}
+	return now, err
 }

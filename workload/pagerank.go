@@ -140,9 +140,10 @@ func rankOf(sum float32, n uint64) float32 {
 // Verify implements Workload. The reference adds in the order of the lists, as the
 // program does, so that the ranks are equal to the last bit.
 func (w *pagerank) Verify(ctx context.Context, _ *tritier.Memory) error {
-	if w.g == nil {
-		return compare[float32](ctx, nil, nil)
-	}
+	return compare(ctx, &w.base, w.ranks, func() ([]float32, error) { return w.reference(ctx) })
+}
+
+func (w *pagerank) reference(ctx context.Context) ([]float32, error) {
 	n := w.g.vertices()
 	ranks, contributions := make([]float32, n), make([]float32, n)
 	for v := range ranks {
@@ -152,13 +153,18 @@ func (w *pagerank) Verify(ctx context.Context, _ *tritier.Memory) error {
 		for v := range ranks {
 			contributions[v] = ranks[v] / float32(max(w.g.degree(uint32(v)), 1))
 		}
-		for v := range ranks {
-			var sum float32
-			for _, u := range w.g.of(uint32(v)) {
-				sum += contributions[u]
+		err := parallel(ctx, n, perPart, func(low, high uint64) {
+			for v := low; v < high; v++ {
+				var sum float32
+				for _, u := range w.g.of(uint32(v)) {
+					sum += contributions[u]
+				}
+				ranks[v] = rankOf(sum, n)
 			}
-			ranks[v] = rankOf(sum, n)
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	return compare(ctx, w.ranks, ranks)
+	return ranks, nil
 }

@@ -40,8 +40,9 @@ func newPathfinder(p Params) (Workload, error) {
 
 // cells are costs from 0 to 9.
 func (w *pathfinder) cells(first uint64, dst []int32) {
+	key := keyOf(w.Seed, 0)
 	for i := range dst {
-		dst[i] = int32(draw(w.Seed, 0, first+uint64(i)) % 10)
+		dst[i] = int32(hash(key+first+uint64(i)) % 10)
 	}
 }
 
@@ -130,15 +131,17 @@ func (w *pathfinder) tile(ctx context.Context, t *wallTile, row, height, low, hi
 
 // Verify implements Workload.
 func (w *pathfinder) Verify(ctx context.Context, _ *tritier.Memory) error {
-	n := int(w.cols)
-	above := made(w.cols, w.cells)
-	for row := uint64(1); row < w.rows; row++ {
-		here := make([]int32, n)
-		w.cells(row*w.cols, here)
-		for x := range here {
-			here[x] += min(above[max(x-1, 0)], above[x], above[min(x+1, n-1)])
+	return compare(ctx, &w.base, w.results[w.last], func() ([]int32, error) {
+		n := int(w.cols)
+		above, err := made(ctx, w.cols, w.cells)
+		for row := uint64(1); row < w.rows && err == nil; row++ {
+			here := make([]int32, n)
+			err = generated(ctx, row*w.cols, here, w.cells)
+			for x := range here {
+				here[x] += min(above[max(x-1, 0)], above[x], above[min(x+1, n-1)])
+			}
+			above = here
 		}
-		above = here
-	}
-	return compare(ctx, w.results[w.last], above)
+		return above, err
+	})
 }

@@ -11,16 +11,21 @@ func hash(x uint64) uint64 {
 
 // draw is element i of a stream of random numbers; streams of one seed share
 // nothing.
-func draw(seed, stream, i uint64) uint64 { return hash(hash(seed^hash(stream)) + i) }
+func draw(seed, stream, i uint64) uint64 { return hash(keyOf(seed, stream) + i) }
+
+func keyOf(seed, stream uint64) uint64 { return hash(seed ^ hash(stream)) }
 
 // unit is draw as a multiple of 2^-24 in [0, 1), which a float32 holds exactly.
-func unit(seed, stream, i uint64) float32 { return float32(draw(seed, stream, i)>>40) * 0x1p-24 }
+func unit(seed, stream, i uint64) float32 { return asUnit(draw(seed, stream, i)) }
+
+func asUnit(x uint64) float32 { return float32(x>>40) * 0x1p-24 }
 
 // units fills arrays with unit values between low and high.
 func units(seed, stream uint64, low, high float32) func(first uint64, dst []float32) {
+	key := keyOf(seed, stream)
 	return func(first uint64, dst []float32) {
 		for i := range dst {
-			dst[i] = low + float32((high-low)*unit(seed, stream, first+uint64(i)))
+			dst[i] = low + float32((high-low)*asUnit(hash(key+first+uint64(i))))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -143,17 +144,13 @@ func (w *srad) derive(ctx context.Context, t *sradTile, q float32, low, high uin
 	if err := w.image.Read(ctx, from*n, t.image[:(to-from)*n]); err != nil {
 		return err
 	}
-	for y := low; y < high; y++ {
-		row := t.image[(y-from)*n:]
-		north, south := t.image[(max(y, from+1)-1-from)*n:], t.image[(min(y+1, n-1)-from)*n:]
-		for x := range n {
-			d := [4]float32{north[x] - row[x], south[x] - row[x], row[x-min(x, 1)] - row[x], row[min(x+1, n-1)] - row[x]}
-			at := (y-low)*n + x
-			for i := range d {
-				t.d[i][at] = d[i]
-			}
-			t.coefficient[at] = diffusion(row[x], d, q)
+	err := parallel(ctx, high-low, rowsPerPart(n), func(a, b uint64) {
+		for y := low + a; y < low+b; y++ {
+			w.deriveRow(t, y, low, from, q)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	for i, a := range w.derivatives {
 		if err := a.Write(ctx, low*n, t.d[i][:(high-low)*n]); err != nil {
@@ -161,6 +158,21 @@ func (w *srad) derive(ctx context.Context, t *sradTile, q float32, low, high uin
 		}
 	}
 	return w.coefficient.Write(ctx, low*n, t.coefficient[:(high-low)*n])
+}
+
+// deriveRow is row y of a tile that begins at row low, its image at row from.
+func (w *srad) deriveRow(t *sradTile, y, low, from uint64, q float32) {
+	n := w.side
+	row := t.image[(y-from)*n:]
+	north, south := t.image[(max(y, from+1)-1-from)*n:], t.image[(min(y+1, n-1)-from)*n:]
+	for x := range n {
+		d := [4]float32{north[x] - row[x], south[x] - row[x], row[x-min(x, 1)] - row[x], row[min(x+1, n-1)] - row[x]}
+		at := (y-low)*n + x
+		for i := range d {
+			t.d[i][at] = d[i]
+		}
+		t.coefficient[at] = diffusion(row[x], d, q)
+	}
 }
 
 // diffusion is the coefficient of a cell with these derivatives to the north,
@@ -193,13 +205,18 @@ func (w *srad) diffuse(ctx context.Context, t *sradTile, _ float32, low, high ui
 	if err := w.image.Read(ctx, low*n, image); err != nil {
 		return err
 	}
-	for y := low; y < high; y++ {
-		row, south := t.coefficient[(y-low)*n:], t.coefficient[(min(y+1, n-1)-low)*n:]
-		for x := range n {
-			at := (y-low)*n + x
-			d := [4]float32{t.d[0][at], t.d[1][at], t.d[2][at], t.d[3][at]}
-			image[at] = diffused(image[at], d, row[x], south[x], row[min(x+1, n-1)])
+	err := parallel(ctx, high-low, rowsPerPart(n), func(a, b uint64) {
+		for y := low + a; y < low+b; y++ {
+			row, south := t.coefficient[(y-low)*n:], t.coefficient[(min(y+1, n-1)-low)*n:]
+			for x := range n {
+				at := (y-low)*n + x
+				d := [4]float32{t.d[0][at], t.d[1][at], t.d[2][at], t.d[3][at]}
+				image[at] = diffused(image[at], d, row[x], south[x], row[min(x+1, n-1)])
+			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	return w.image.Write(ctx, low*n, image)
 }
@@ -213,25 +230,36 @@ func diffused(cell float32, d [4]float32, here, south, east float32) float32 {
 
 // Verify implements Workload.
 func (w *srad) Verify(ctx context.Context, _ *tritier.Memory) error {
+	return compare(ctx, &w.base, w.image, func() ([]float32, error) { return w.reference(ctx) })
+}
+
+// reference works on the whole image at a time.
+func (w *srad) reference(ctx context.Context) ([]float32, error) {
 	n := int(w.side)
-	image, coefficient := made(w.side*w.side, w.picture), make([]float32, n*n)
-	derivatives := make([][4]float32, n*n)
+	image, err := made(ctx, w.side*w.side, w.picture)
+	coefficient, derivatives := make([]float32, n*n), make([][4]float32, n*n)
 	inside := func(i int) int { return min(max(i, 0), n-1) }
+	each := func(f func(i, y, x int)) {
+		err = errors.Join(err, parallel(ctx, w.side*w.side, perPart, func(low, high uint64) {
+			for i := int(low); i < int(high); i++ {
+				f(i, i/n, i%n)
+			}
+		}))
+	}
 	for range w.Iterations {
 		var s speckle
 		for y := range min(n, speckleArea) {
 			s.add(image[y*n : y*n+min(n, speckleArea)])
 		}
 		q := s.squared()
-		for i, cell := range image {
-			y, x := i/n, i%n
+		each(func(i, y, x int) {
+			cell := image[i]
 			d := [4]float32{image[inside(y-1)*n+x] - cell, image[inside(y+1)*n+x] - cell, image[y*n+inside(x-1)] - cell, image[y*n+inside(x+1)] - cell}
 			derivatives[i], coefficient[i] = d, diffusion(cell, d, q)
-		}
-		for i, cell := range image {
-			y, x := i/n, i%n
-			image[i] = diffused(cell, derivatives[i], coefficient[i], coefficient[inside(y+1)*n+x], coefficient[y*n+inside(x+1)])
-		}
+		})
+		each(func(i, y, x int) {
+			image[i] = diffused(image[i], derivatives[i], coefficient[i], coefficient[inside(y+1)*n+x], coefficient[y*n+inside(x+1)])
+		})
 	}
-	return compare(ctx, w.image, image)
+	return image, err
 }

@@ -224,9 +224,10 @@ func (w *sssp) settle(ctx context.Context, t *ssspTile, low, high uint64) (more 
 
 // Verify implements Workload: Dijkstra's algorithm, from the last source.
 func (w *sssp) Verify(ctx context.Context, _ *tritier.Memory) error {
-	if w.g == nil {
-		return compare[uint32](ctx, nil, nil)
-	}
+	return compare(ctx, &w.base, w.costs, func() ([]uint32, error) { return w.reference(), nil })
+}
+
+func (w *sssp) reference() []uint32 {
 	costs := make([]uint32, w.g.vertices())
 	for v := range costs {
 		costs[v] = unreached
@@ -245,7 +246,7 @@ func (w *sssp) Verify(ctx context.Context, _ *tritier.Memory) error {
 			}
 		}
 	}
-	return compare(ctx, w.costs, costs)
+	return costs
 }
 
 // vertexAt is a vertex and a distance at which it can be reached.

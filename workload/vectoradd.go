@@ -92,11 +92,16 @@ func (w *vectorAdd) add(ctx context.Context, low uint64, sum, term []float32) er
 
 // Verify implements Workload.
 func (w *vectorAdd) Verify(ctx context.Context, _ *tritier.Memory) error {
-	reference := made(w.n, w.input(0))
-	for i := 1; i < addends; i++ {
-		for j, v := range made(w.n, w.input(i)) {
-			reference[j] += v
-		}
-	}
-	return compare(ctx, w.out, reference)
+	return compare(ctx, &w.base, w.out, func() ([]float32, error) {
+		return made(ctx, w.n, func(first uint64, dst []float32) {
+			w.input(0)(first, dst)
+			term := make([]float32, len(dst))
+			for i := 1; i < addends; i++ {
+				w.input(i)(first, term)
+				for j, v := range term {
+					dst[j] += v
+				}
+			}
+		})
+	})
 }

@@ -149,8 +149,9 @@ func (p *Params) elements(cost float64) uint64 {
 // base is what workloads have in common.
 type base struct {
 	Params
-	done  atomic.Int64
-	total atomic.Int64
+	reference any // a slice: what Verify compares with, once it is known
+	done      atomic.Int64
+	total     atomic.Int64
 }
 
 // Name implements Workload.

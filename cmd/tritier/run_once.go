@@ -54,16 +54,14 @@ func (o *runOnce) edge(name string) (pages, bytes uint64) {
 // the run leaves its figures: they come with the error.
 func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, err error) {
 	rec, line := r.observers(p, n)
-	c := r.config
+	c, w := r.config, r.program
 	c.Policy = p.label
-	params := r.params
-	rec.observe(&c, &params)
-	line.observe(&c, &params)
-	w, err := workload.New(r.name, params)
-	if err != nil {
-		return nil, err
+	rec.observe(&c, w.Arrays())
+	line.observe(&c)
+	r.launched = func(l workload.Launch) {
+		line.launched(l)
+		rec.boundary()
 	}
-	rec.number(w.Arrays())
 	mem, err := lib.Open(ctx, c)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: to make a file, give its size: file:PATH?size=SIZE", err)

@@ -12,7 +12,6 @@ import (
 	"github.com/tritier/tritier/sim"
 	"github.com/tritier/tritier/sim/trace"
 	"github.com/tritier/tritier/tier"
-	"github.com/tritier/tritier/workload"
 )
 
 // recorder writes page accesses as a trace. Nil records nothing. It is told of
@@ -37,27 +36,20 @@ func (r *runner) observers(p namedPolicy, n int) (*recorder, *timeline) {
 	var rec *recorder
 	if r.record != nil {
 		h := trace.Header{PageSize: uint64(r.config.PageSize), Source: "recorded by tritier run " + r.name,
-			Generator:     fmt.Sprintf("%s; policy %s; seed %d", r.about.Describe(), p.spec, r.f.seed),
+			Generator:     fmt.Sprintf("%s; policy %s; seed %d", r.program.Describe(), p.spec, r.f.seed),
 			PageAddressed: true, Writes: true, Times: true, Requests: true}
 		rec = &recorder{file: r.record, w: trace.NewWriter(r.record, h), begun: time.Now(), fresh: true, buf: make([]trace.Record, 0, 4096)}
 	}
 	return rec, newTimeline(r.runFiles.timeline, r.name+", "+p.label)
 }
 
-// observe sets the listeners of a run.
-func (c *recorder) observe(cfg *lib.Config, p *workload.Params) {
+// observe listens to the accesses of a run. Arrays are numbered in the order in which
+// they are made.
+func (c *recorder) observe(cfg *lib.Config, names []string) {
 	if c == nil {
 		return
 	}
 	cfg.Observe = c.access
-	p.Launched = func(workload.Launch) { c.boundary() }
-}
-
-// number gives arrays their numbers in the order in which they are made.
-func (c *recorder) number(names []string) {
-	if c == nil {
-		return
-	}
 	c.arrays = map[string]uint32{}
 	for i, n := range names {
 		c.arrays[n] = uint32(i)

@@ -28,8 +28,9 @@ type runSettings struct {
 	name     string
 	params   workload.Params
 	policies []namedPolicy
-	config   lib.Config // but for the policy
-	about    workload.Workload
+	config   lib.Config        // but for the policy
+	program  workload.Workload // of all runs: it keeps what it has generated, and its reference
+	launched func(workload.Launch)
 	planned  uint64 // bytes of all arrays
 }
 
@@ -43,10 +44,11 @@ func (f *runFlags) settings(name string) (*runSettings, error) {
 		return nil, err
 	}
 	var err error
-	if s.about, err = workload.New(name, s.params); err != nil {
+	s.params.Launched = func(l workload.Launch) { s.launched(l) }
+	if s.program, err = workload.New(name, s.params); err != nil {
 		return nil, err
 	}
-	s.planned = s.about.Size()
+	s.planned = s.program.Size()
 	if err := s.tiers(); err != nil {
 		return nil, err
 	}

@@ -102,8 +102,8 @@ func (t *timeline) span(track int, category, name string, start time.Time, took 
 	t.item(v)
 }
 
-// observe adds the timeline to the listeners of a run.
-func (t *timeline) observe(c *lib.Config, p *workload.Params) {
+// observe listens to the moves of a run.
+func (t *timeline) observe(c *lib.Config) {
 	if t == nil {
 		return
 	}
@@ -114,12 +114,12 @@ func (t *timeline) observe(c *lib.Config, p *workload.Params) {
 		}
 		t.span(t.lane(e), "tier", e.Kind.String(), e.Start, e.Took, args)
 	}
-	other := p.Launched
-	p.Launched = func(l workload.Launch) {
+}
+
+// launched takes a kernel launch over.
+func (t *timeline) launched(l workload.Launch) {
+	if t != nil {
 		t.span(trackKernel, "kernel", l.Name, l.Start, l.Took, nil)
-		if other != nil {
-			other(l)
-		}
 	}
 }
 
