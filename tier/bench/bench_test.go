@@ -1,0 +1,46 @@
+package bench_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/tier/bench"
+)
+
+// TestBench measures on a GPU, if there is one, with small arrays unless RATES is set,
+// and prints what it finds. Sums and pages are compared.
+func TestBench(t *testing.T) {
+	d, err := cuda.Open()
+	if err != nil && strings.Contains(os.Getenv("REQUIRE"), "gpu") {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	dev, err := d.Device("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := dev.Retain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctx.Close()
+	c := bench.Config{GPU: ctx, Hits: 256 << 20, Faults: 128 << 20, T1: 32 << 20, Runs: 3, Warps: []int{1, 32}, Each: 100}
+	if os.Getenv("RATES") != "" {
+		c = bench.Config{GPU: ctx}
+	}
+	hits, err := bench.Hits(t.Context(), c)
+	if err != nil {
+		t.Error(err)
+	}
+	faults, err := bench.Faults(t.Context(), c)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, r := range append(hits, faults...) {
+		t.Logf("%-36s %8.2f G%s/s  ratio %.2f  (%v to %v)", r.Name, r.Rate()/1e9, r.Unit, r.Ratio, r.Fastest, r.Slowest)
+	}
+}

@@ -1,0 +1,6 @@
+// Package bench measures the GPU-orchestrated engine against raw pointers in the same
+// run: what a hit costs, by operator, cursor and random reads, and how fast pages come
+// from T2 while a kernel runs. Everything that is read is compared.
+package bench
+
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type kernels -o kernels_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device bench.cu
