@@ -245,8 +245,32 @@ struct Oldest {
     uint64_t word; // its entry before, without pins
 };
 
-// take_oldest takes T2's oldest page. kNone when that one is in motion: it will
-// be promoted, or its demotion is not complete.
+// take_entry takes the page of entry n, if that is live and the page at rest.
+template <class S>
+TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, Oldest* o) {
+    uint32_t word = load_acquire_gpu(log_at(t, n)), slot = word & kMaxLocation;
+    if ((word & 3u << 30) != log_lap(t, n) || load_acquire_gpu(t.slot_order() + slot) != order_mark(n)) {
+        return false;
+    }
+    uint32_t page = load_relaxed_gpu(t.slot_owner() + slot);
+    if (page >= t.e->pages) {
+        return false;
+    }
+    uint64_t* entry = t.entries + page;
+    uint64_t e = load_acquire_gpu(entry);
+    if (state_of(e) != kResidentT2 || location_of(e) != slot || !claim_place(entry, &e, moved(e, kWritingBack, slot))) {
+        return false;
+    }
+    leave_order(t, slot);
+    *o = Oldest{page, slot, e & ~kPinMask};
+    return true;
+}
+
+constexpr uint32_t kLookAhead = 32;
+
+// take_oldest takes T2's oldest page, or one of the next when that is in motion:
+// another group takes or promotes it, or its demotion is not complete. Alone, a
+// group always gets the oldest.
 template <class S>
 TRITIER_DEVICE Oldest take_oldest(const Context<S>& t) {
     Oldest o{kNone, kNone, 0};
@@ -254,17 +278,11 @@ TRITIER_DEVICE Oldest take_oldest(const Context<S>& t) {
         return o;
     }
     uint64_t n = 0;
-    o.slot = oldest(t, &n);
-    if (o.slot != kNone) {
-        uint32_t page = load_relaxed_gpu(t.slot_owner() + o.slot);
-        if (page < t.e->pages) {
-            uint64_t e = load_acquire_gpu(t.entries + page);
-            if (state_of(e) == kResidentT2 && location_of(e) == o.slot &&
-                claim_place(t.entries + page, &e, moved(e, kWritingBack, o.slot))) {
-                leave_order(t, o.slot);
+    if (oldest(t, &n) != kNone) {
+        uint64_t left = load_relaxed_gpu(&t.hot()->log_tail) - n, ahead = left < kLookAhead ? left : kLookAhead;
+        for (uint64_t k = 0; k < ahead && o.page == kNone; k++) {
+            if (take_entry(t, n + k, &o) && k == 0) {
                 drop_entry(t, n);
-                o.page = page;
-                o.word = e & ~kPinMask;
             }
         }
     }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a7d49b2a86cafa6cb2e74b1c6bf270cbd05ebf166744aaa029118fe66db3041f
+// sha256:7632a16883ef526bc4b95304471405a7c0b0fc02f3ef8ded17ccdebd786d231e
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

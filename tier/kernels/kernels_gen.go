@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:66beaaa20ffa0b55d1d5551e170f063c5e4f486932e0684429b6b4de4d5f66e7
+// sha256:5baf70fb6ff86102a42a0eeab43e97e856f6c65afe548418dfc3827512cc17d7
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte
