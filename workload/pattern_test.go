@@ -234,7 +234,7 @@ func TestCancelled(t *testing.T) {
 	for _, name := range workload.Names() {
 		accessed := func() {}
 		m := open(t, tritier.Config{T1: 9 * page, T2: 20 * page, Observe: func(tritier.Access) { accessed() }})
-		w := small(t, name)
+		w := small(t, name, 2000)
 		if err := w.Setup(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}

@@ -35,11 +35,16 @@ func open(t *testing.T, c tritier.Config) *tritier.Memory {
 }
 
 // small is a workload of a few hundred pages, whose batches are several.
-func small(t *testing.T, name string) workload.Workload {
+func small(t *testing.T, name string, batch int) workload.Workload {
 	t.Helper()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	w, err := workload.New(name, workload.Params{Bytes: 600 << 10, Seed: seed, Batch: 5000})
+	return sized(t, name, workload.Params{Bytes: 600 << 10, Batch: batch})
+}
+
+func sized(t *testing.T, name string, p workload.Params) workload.Workload {
+	t.Helper()
+	p.Seed = rand.Uint64()
+	t.Logf("seed %d", p.Seed)
+	w, err := workload.New(name, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +64,7 @@ func TestResults(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d", name, i), func(t *testing.T) {
-				m, w := open(t, c), small(t, name)
+				m, w := open(t, c), small(t, name, []int{300, 5000, 1000}[i])
 				if err := w.Setup(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
@@ -67,6 +72,26 @@ func TestResults(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
+		}
+	}
+}
+
+// TestSmallest: shapes that are all border, and batches of all sizes against them.
+func TestSmallest(t *testing.T) {
+	for _, name := range workload.Names() {
+		for _, scale := range []int{2, 3, 5, 8} {
+			m := open(t, tritier.Config{T1: 3 * page, T2: 2 * page})
+			for _, batch := range []int{1, 7, 1 << 18} {
+				w := sized(t, name, workload.Params{Scale: scale, Batch: batch, Iterations: 3})
+				if err := errors.Join(w.Setup(t.Context(), m), w.Run(t.Context(), m), w.Verify(t.Context(), m)); err != nil {
+					t.Errorf("%s of scale %d in batches of %d: %v", name, scale, batch, err)
+				}
+				for _, a := range w.Arrays() { // the next graph has another length
+					if err := m.DropArray(t.Context(), a); err != nil {
+						t.Error(err)
+					}
+				}
+			}
 		}
 	}
 }
