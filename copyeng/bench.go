@@ -237,7 +237,11 @@ func (b *Bench) time(ctx context.Context, f func() error) (time.Duration, error)
 		return 0, err
 	}
 	err := b.wait(ctx)
-	return time.Since(start), err
+	took := time.Since(start)
+	if err == nil {
+		err = b.queue.Wait(ctx) // tells the errors of side streams
+	}
+	return took, err
 }
 
 // Exchange measures n pages each way at once, by several paths of exchanges;

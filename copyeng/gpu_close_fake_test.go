@@ -144,11 +144,12 @@ func TestContextClosedFirst(t *testing.T) {
 		r := newRig(t, g, 1<<20)
 		b := r.batch(copyeng.ToDevice, 4096, straight(0, 200))
 		out := r.batch(copyeng.ToHost, 4096, straight(200, 50))
-		if _, err := r.queue.Copy(b); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.queue.Exchange(b, out); err != nil {
-			t.Fatal(err)
+		for range 3 { // so that the ring has an event to spare
+			_, copied := r.queue.Copy(b)
+			_, exchanged := r.queue.Exchange(b, out)
+			if err := errors.Join(copied, exchanged, wait(t, r.queue)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		fresh, err := g.NewQueue() // without a ring, events and side streams
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // find the data.
 const (
 	farStart = 5 << 30
-	farRoom  = 4 << 20
+	farRoom  = 8 << 20
 )
 
 // farRig is such spaces of an engine.
@@ -55,7 +55,7 @@ func farRig(t *testing.T, g *copyeng.GPU) *rig {
 	}
 }
 
-// Every path reaches pages beyond 4 GiB in both spaces, of every size: page
+// Every path reaches pages beyond 4 GiB in both spaces, small and large: page
 // numbers of up to 24 bits.
 func TestFarPages(t *testing.T) {
 	for _, p := range []copyeng.Path{
@@ -66,14 +66,12 @@ func TestFarPages(t *testing.T) {
 			t.Logf("pages by seed %d", seed)
 			g, _ := fakeGPU(t, copyeng.GPUOptions{Force: p})
 			r := farRig(t, g)
-			step := 2
-			if testing.Short() {
-				step = 4
-			}
-			for page := copyeng.MinPage; page <= copyeng.MaxPage; page *= step {
-				for _, n := range []int{1, 61, 1500} {
-					pairs := farPairs(page, min(n, farRoom/page), seed)
-					r.farBothWays(g, page, pairs, func(dir copyeng.Direction, pairs []copyeng.Pair) error {
+			for page := copyeng.MinPage; page <= copyeng.MaxPage; page *= 4 {
+				for _, n := range []int{1, 4, 61, 1500} {
+					if n > 4 && n*page > 1<<20 {
+						continue
+					}
+					r.farBothWays(g, page, farPairs(page, n, seed), func(dir copyeng.Direction, pairs []copyeng.Pair) error {
 						_, err := r.queue.Copy(r.batch(dir, page, pairs))
 						return err
 					})
@@ -92,7 +90,7 @@ func TestFarExchanges(t *testing.T) {
 			g, _ := fakeGPU(t, exchanging(t, p))
 			r := farRig(t, g)
 			for page := copyeng.MinPage; page <= copyeng.MaxPage/2; page *= 4 {
-				n := min(100, farRoom/page/4)
+				n := min(100, 1<<20/page)
 				all := farPairs(page, 2*n, seed)
 				// The other half goes the other way, to and from pages of its own.
 				r.farBothWays(g, page, all[:n], func(dir copyeng.Direction, pairs []copyeng.Pair) error {
@@ -117,35 +115,33 @@ func farPairs(page, n int, seed uint64) []copyeng.Pair {
 	return pairs
 }
 
-// farBothWays copies pages there and back, with the data that each end has
-// looked at.
+// farBothWays copies pages there and back, with data that each end has looked at.
 func (r *rig) farBothWays(g *copyeng.GPU, page int, pairs []copyeng.Pair, start func(copyeng.Direction, []copyeng.Pair) error) {
 	r.t.Helper()
-	fill(r.host.Bytes()[farStart:], uint64(page+len(pairs)))
-	at := func(n uint32) int { return int(n)*page - farStart }
-	want := bytes.Clone(r.host.Bytes()[farStart:])
+	want := make([]byte, page*len(pairs))
+	fill(want, uint64(page+len(pairs)))
+	host := func(i int) []byte { return r.host.Bytes()[int(pairs[i].Host)*page:][:page] }
+	for i := range pairs {
+		copy(host(i), want[i*page:])
+	}
+	device := make([]byte, farRoom)
 	for _, dir := range []copyeng.Direction{copyeng.ToDevice, copyeng.ToHost} {
 		what := fmt.Sprintf("%d pages of %d bytes %s", len(pairs), page, dir)
-		if dir == copyeng.ToHost {
-			for _, x := range pairs {
-				clear(r.host.Bytes()[int(x.Host)*page:][:page])
-			}
-		}
 		if err := start(dir, pairs); err != nil {
 			r.t.Fatalf("%s: %v", what, err)
 		}
 		if err := wait(r.t, r.queue); err != nil {
 			r.t.Fatalf("%s: %v", what, err)
 		}
-		device := make([]byte, farRoom)
 		if err := (plain{g.Context()}).read(r.device, farStart, device); err != nil {
 			r.t.Fatal(err)
 		}
-		for _, x := range pairs {
-			page0 := want[at(x.Host):][:page]
-			if !bytes.Equal(r.host.Bytes()[int(x.Host)*page:][:page], page0) || !bytes.Equal(device[at(x.Device):][:page], page0) {
+		for i, x := range pairs {
+			sent, at := want[i*page:][:page], int(x.Device)*page-farStart
+			if !bytes.Equal(host(i), sent) || !bytes.Equal(device[at:][:page], sent) {
 				r.t.Fatalf("%s: host page %d or device page %d is not what was copied", what, x.Host, x.Device)
 			}
+			clear(host(i)) // for the way back
 		}
 	}
 }

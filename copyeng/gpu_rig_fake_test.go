@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,43 +19,75 @@ import (
 // tap stands between package cuda and the fake, and can answer calls itself.
 type tap struct {
 	*cudafake.GPU
-
-	mu     sync.Mutex // protects answer; held while it is called
-	answer func(s cuda.Symbol, args []uintptr) (r cuda.Result, answered bool)
+	answer atomic.Pointer[answer]
 }
 
+// answer is what a test says to a call; false leaves it to the fake. It is
+// called by any goroutine, with no lock held, and may make calls itself.
+type answer func(s cuda.Symbol, args []uintptr) (r cuda.Result, answered bool)
+
 func (p *tap) Call(s cuda.Symbol, args []uintptr) cuda.Result {
-	if r, answered := p.ask(s, args); answered {
-		return r
+	if a := p.answer.Load(); a != nil {
+		if r, answered := (*a)(s, args); answered {
+			return r
+		}
 	}
 	return p.GPU.Call(s, args)
 }
 
-func (p *tap) ask(s cuda.Symbol, args []uintptr) (cuda.Result, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.answer == nil {
-		return cuda.Success, false
-	}
-	return p.answer(s, args)
-}
-
 // set changes who answers; nil is the fake alone.
-func (p *tap) set(answer func(s cuda.Symbol, args []uintptr) (cuda.Result, bool)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answer = answer
+func (p *tap) set(a answer) {
+	if a == nil {
+		p.answer.Store(nil)
+		return
+	}
+	p.answer.Store(&a)
 }
 
 // failNth lets the n-th call of s from now on fail with r, and those up to last.
 func (p *tap) failNth(s cuda.Symbol, n, last int, r cuda.Result) {
-	k := 0
+	var k atomic.Int64
 	p.set(func(c cuda.Symbol, _ []uintptr) (cuda.Result, bool) {
 		if c != s {
 			return cuda.Success, false
 		}
-		k++
-		return r, n <= k && k <= last
+		i := int(k.Add(1))
+		return r, n <= i && i <= last
+	})
+}
+
+// streams notes the streams that copies and kernels are put into, in order,
+// while f runs.
+func (p *tap) streams(f func()) (list []uintptr) {
+	var mu sync.Mutex // protects list
+	p.set(func(s cuda.Symbol, args []uintptr) (cuda.Result, bool) {
+		if at, starts := streamArgument[s]; starts {
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Contains(list, args[at]) {
+				list = append(list, args[at])
+			}
+		}
+		return cuda.Success, false
+	})
+	f()
+	p.set(nil)
+	return list
+}
+
+// failDone lets a stream have an error: the next query that finds it done says
+// so, once.
+func (p *tap) failDone(stream uintptr, r cuda.Result) {
+	var told atomic.Bool
+	p.set(func(s cuda.Symbol, args []uintptr) (cuda.Result, bool) {
+		if s != cuda.SymStreamQuery || args[0] != stream {
+			return cuda.Success, false
+		}
+		got := p.GPU.Call(s, args)
+		if got == cuda.Success && !told.Swap(true) {
+			got = r
+		}
+		return got, true
 	})
 }
 

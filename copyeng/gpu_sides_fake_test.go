@@ -1,12 +1,11 @@
 package copyeng_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,149 +55,6 @@ func straight(from, n uint32) []copyeng.Pair {
 		p[i] = copyeng.Pair{Host: from + uint32(i), Device: from + uint32(i)}
 	}
 	return p
-}
-
-// sideCalls are what a batch over several streams consists of.
-var sideCalls = []cuda.Symbol{cuda.SymMemcpyBatchAsyncV2, cuda.SymLaunchKernel, cuda.SymEventRecord, cuda.SymStreamWaitEvent}
-
-// A batch that fails at any of its calls is waited for as far as it was started,
-// by Wait, by Close, and by what comes after it in the queue.
-func TestHalfStartedBatch(t *testing.T) {
-	for _, w := range sideWays {
-		g, f := fakeGPU(t, w.options(t))
-		r := newRig(t, g, 1<<20)
-		before := make([]int, len(sideCalls))
-		for i, s := range sideCalls {
-			before[i] = f.Calls(s)
-		}
-		if err := errors.Join(w.start(r, straight(0, 100)), wait(t, r.queue)); err != nil {
-			t.Fatal(err)
-		}
-		for i, s := range sideCalls {
-			for k := range f.Calls(s) - before[i] {
-				t.Run(fmt.Sprintf("%s/%s/%d", w.path, s, k+1), func(t *testing.T) {
-					t.Parallel()
-					halfStart(t, w, s, k+1)
-				})
-			}
-		}
-	}
-}
-
-func halfStart(t *testing.T, w way, s cuda.Symbol, k int) {
-	g, p := tappedGPU(t, w.options(t))
-	r := newRig(t, g, 1<<20)
-	fill(r.host.Bytes(), uint64(k))
-	want := bytes.Clone(r.host.Bytes()[100*4096 : 200*4096])
-	// All pages, so that events have been used and say that they are reached.
-	if err := errors.Join(w.start(r, straight(0, 256)), wait(t, r.queue)); err != nil {
-		t.Fatal(err)
-	}
-	before := started(p.GPU)
-	hang(t, p.GPU, 1)
-	p.failNth(s, k, k, cuda.OutOfMemory)
-	if err := w.start(r, straight(0, 100)); !errors.Is(err, cuda.OutOfMemory) {
-		t.Fatalf("%v, want out of memory", err)
-	}
-	p.set(nil)
-	if started(p.GPU) > before {
-		stillBusy(t, g, r.queue)
-	}
-	// The same device pages in the opposite order, so that they are dealt to
-	// other streams: these must not overtake the first.
-	second := straight(0, 100)
-	for i := range second {
-		second[i] = copyeng.Pair{Host: uint32(100 + i), Device: uint32(99 - i)}
-	}
-	if err := w.start(r, second); err != nil {
-		t.Fatal(err)
-	}
-	stillBusy(t, g, r.queue)
-	p.Release()
-	if err := wait(t, r.queue); err != nil {
-		t.Fatal(err)
-	}
-	deviceHas(t, g, r.device, second, want)
-}
-
-// started is how much was put into streams.
-func started(f *cudafake.GPU) int {
-	return f.Calls(cuda.SymMemcpyBatchAsyncV2) + f.Calls(cuda.SymLaunchKernel) + f.Calls(cuda.SymMemcpyHtoDAsync)
-}
-
-// stillBusy sees that neither Wait nor Close goes past what hangs.
-func stillBusy(t *testing.T, g *copyeng.GPU, q copyeng.Queue) {
-	t.Helper()
-	if err := waitBriefly(t, q); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("wait: %v, want the deadline, as a copy hangs", err)
-	}
-	g.SetPatience(10 * time.Millisecond)
-	defer g.SetPatience(20 * time.Second)
-	if err := q.Close(); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("close: %v, want the deadline, as a copy hangs", err)
-	}
-}
-
-// deviceHas compares device pages of 4 KiB with what was copied: the i-th pair's
-// page is the i-th of want.
-func deviceHas(t *testing.T, g *copyeng.GPU, s *copyeng.Space, pairs []copyeng.Pair, want []byte) {
-	t.Helper()
-	got := make([]byte, s.Size())
-	if err := (plain{g.Context()}).read(s, 0, got); err != nil {
-		t.Fatal(err)
-	}
-	for i, x := range pairs {
-		if !bytes.Equal(got[int(x.Device)*4096:][:4096], want[i*4096:][:4096]) {
-			t.Fatalf("device page %d has not what was copied there last", x.Device)
-		}
-	}
-}
-
-// While the queue's stream cannot be made to wait for a side stream, nothing is
-// started.
-func TestNothingOvertakesAFailedJoin(t *testing.T) {
-	for _, w := range sideWays {
-		for _, s := range []cuda.Symbol{cuda.SymEventRecord, cuda.SymStreamWaitEvent} {
-			g, p := tappedGPU(t, w.options(t))
-			r := newRig(t, g, 1<<20)
-			fill(r.host.Bytes(), 5)
-			want := bytes.Clone(r.host.Bytes()[100*4096 : 200*4096])
-			if err := errors.Join(w.start(r, straight(0, 256)), wait(t, r.queue)); err != nil {
-				t.Fatal(err)
-			}
-			hang(t, p.GPU, 1)
-			fromJoin := map[cuda.Symbol]int{cuda.SymEventRecord: 2, cuda.SymStreamWaitEvent: p.sideStreams(t, w) + 1}[s]
-			if s == cuda.SymEventRecord && w.path == copyeng.PathHybrid25 {
-				fromJoin++ // the second marks the list of pages
-			}
-			p.failNth(s, fromJoin, math.MaxInt, cuda.OutOfMemory)
-			for i, pairs := range [][]copyeng.Pair{straight(0, 100), straight(0, 100), straight(0, 1)} {
-				before := started(p.GPU)
-				if err := w.start(r, pairs); !errors.Is(err, cuda.OutOfMemory) {
-					t.Fatalf("%s, %s: %v, want out of memory", w.path, s, err)
-				}
-				if i > 0 && started(p.GPU) > before {
-					t.Errorf("%s, %s: something was started while the join fails", w.path, s)
-				}
-			}
-			stillBusy(t, g, r.queue)
-			p.set(nil)
-			second := straight(0, 100)
-			slices.Reverse(second)
-			for i := range second {
-				second[i].Host = uint32(100 + i)
-			}
-			if err := w.start(r, second); err != nil {
-				t.Fatal(err)
-			}
-			stillBusy(t, g, r.queue)
-			p.Release()
-			if err := wait(t, r.queue); err != nil {
-				t.Fatal(err)
-			}
-			deviceHas(t, g, r.device, second, want)
-		}
-	}
 }
 
 // sideStreams is how many streams a way has beside the queue's.
@@ -262,27 +118,123 @@ func failAsync(t *testing.T, w way, r *rig, f *cudafake.GPU) {
 	}
 }
 
-// An error that a stream is asked for in vain does not end the wait for it.
-func TestWaitGoesOnAfterAnError(t *testing.T) {
-	g, f := fakeGPU(t, copyeng.GPUOptions{Force: copyeng.PathBatch4})
+// Each of the streams is asked, by Wait and by Close.
+func TestErrorOfEachStream(t *testing.T) {
+	for _, w := range sideWays {
+		g, p := tappedGPU(t, w.options(t))
+		r := newRig(t, g, 1<<20)
+		var streams []uintptr
+		begin := func(q copyeng.Queue) {
+			r.queue = q
+			streams = p.streams(func() {
+				if err := w.start(r, straight(0, 120)); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		begin(r.queue)
+		if want := p.sideStreams(t, w) + 1; len(streams) != want {
+			t.Errorf("%s: %d streams, want %d", w.path, len(streams), want)
+		}
+		for i := range streams {
+			q, err := g.NewQueue()
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin(q)
+			p.failDone(streams[i], cuda.OutOfMemory)
+			if err := wait(t, q); !errors.Is(err, cuda.OutOfMemory) {
+				t.Errorf("%s: wait: %v, want the error of stream %d", w.path, err, i)
+			}
+			if err := wait(t, q); err != nil {
+				t.Errorf("%s: once more: %v", w.path, err)
+			}
+			begin(q)
+			p.failDone(streams[i], cuda.OutOfMemory)
+			if err := q.Close(); !errors.Is(err, cuda.OutOfMemory) {
+				t.Errorf("%s: close: %v, want the error of stream %d", w.path, err, i)
+			}
+			p.set(nil)
+		}
+	}
+}
+
+// A batch that is started while a wait goes on, over more streams than those it
+// looks at, has its errors told by the next.
+func TestErrorOfABatchBesideAWait(t *testing.T) {
+	opts := exchanging(t, copyeng.PathTwoBatches)
+	opts.Force = copyeng.PathBatch2
+	g, p := tappedGPU(t, opts)
 	r := newRig(t, g, 1<<20)
-	hang(t, f, 1)
-	if _, err := r.queue.Copy(r.batch(copyeng.ToDevice, 4096, straight(0, 100))); err != nil {
+	if _, err := r.queue.Copy(r.batch(copyeng.ToDevice, 4096, straight(0, 20))); err != nil {
 		t.Fatal(err)
 	}
-	f.FailNext(cuda.SymStreamQuery, cuda.OutOfMemory, 1)
-	stillBusy(t, g, r.queue)
-	f.FailNext(cuda.SymStreamQuery, cuda.OutOfMemory, 1)
-	g.SetPatience(10 * time.Millisecond)
-	if err := r.queue.Close(); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("close: %v, want the deadline, as a copy hangs", err)
-	}
-	g.SetPatience(20 * time.Second)
-	f.Release()
-	if err := wait(t, r.queue); !errors.Is(err, cuda.OutOfMemory) {
-		t.Errorf("wait: %v, want the errors that the waits before left", err)
-	}
+	var streams []uintptr
+	var once sync.Once
+	p.set(func(s cuda.Symbol, args []uintptr) (cuda.Result, bool) {
+		if s != cuda.SymStreamQuery {
+			return cuda.Success, false
+		}
+		got := p.GPU.Call(s, args)
+		if got == cuda.Success {
+			once.Do(func() {
+				done := make(chan []uintptr)
+				go func() {
+					done <- p.streams(func() {
+						if err := (way{copyeng.PathTwoBatches, true}).start(r, straight(0, 120)); err != nil {
+							t.Error(err)
+						}
+					})
+				}()
+				streams = <-done
+			})
+		}
+		return got, true
+	})
 	if err := wait(t, r.queue); err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	if len(streams) != 8 {
+		t.Fatalf("an exchange over %d streams", len(streams))
+	}
+	for _, s := range streams {
+		p.failDone(s, cuda.OutOfMemory)
+		if err := wait(t, r.queue); !errors.Is(err, cuda.OutOfMemory) {
+			t.Errorf("%v, want the error of stream %#x", err, s)
+		}
+		if err := (way{copyeng.PathTwoBatches, true}).start(r, straight(0, 120)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An error of a stream that is not done does not end the wait for it, and is
+// left to the one that sees the end.
+func TestWaitGoesOnAfterAnError(t *testing.T) {
+	g, f := fakeGPU(t, copyeng.GPUOptions{Force: copyeng.PathMemcpy})
+	r := newRig(t, g, 1<<20)
+	for what, call := range map[string]func() error{
+		"wait": func() error { return waitBriefly(t, r.queue) },
+		"close": func() error {
+			g.SetPatience(10 * time.Millisecond)
+			defer g.SetPatience(20 * time.Second)
+			return r.queue.Close()
+		},
+	} {
+		hang(t, f, 1)
+		if _, err := r.queue.Copy(r.batch(copyeng.ToDevice, 4096, straight(0, 10))); err != nil {
+			t.Fatal(err)
+		}
+		f.FailNext(cuda.SymStreamQuery, cuda.OutOfMemory, 1)
+		if err := call(); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cuda.OutOfMemory) {
+			t.Fatalf("%s: %v, want the deadline alone, as a copy hangs", what, err)
+		}
+		f.Release()
+		if err := wait(t, r.queue); !errors.Is(err, cuda.OutOfMemory) {
+			t.Errorf("wait after %s: %v, want the error that it left", what, err)
+		}
+		if err := wait(t, r.queue); err != nil {
+			t.Error(err)
+		}
 	}
 }
