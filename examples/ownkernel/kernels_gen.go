@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:57c6d831744a4acad9f05097fa0e2ae0792e9ed4d58d159e9478c4d1beaaaa7a
+// sha256:19bf5cf29cd58b3f3ab0df887304f68519ae6853de9bd237685fe919eeec22be
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte
