@@ -27,6 +27,7 @@ type runFlags struct {
 	store      string
 	checksums  bool
 	model      string
+	engine     string
 	gpu        string
 	threads    int
 	seed       uint64
@@ -117,13 +118,14 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.IntVar(&f.scale, "scale", 0, "instead of --size: 2^`SCALE` elements in the largest array, or vertices")
 	fs.IntVar(&f.iterations, "iterations", 0, "`COUNT` of iterations (default: the workload's)")
 	fs.IntVar(&f.batch, "batch", workload.DefaultBatch, "`THREADS` that are resident at a time, an element each")
-	fs.StringArrayVar(&f.policies, "policy", nil, "`POLICY`, a placer or evictor as in tritier replay; a list, or repeated (default: gmt-reuse, without T2 tier-order)")
+	fs.StringArrayVar(&f.policies, "policy", nil, "`POLICY`, a placer or evictor as in tritier replay; a list, or repeated (default: gmt-reuse, without T2 bypass)")
 	fs.StringVar(&f.t1, "t1", "", "`SIZE` of T1: bytes, or a share of the arrays such as 10% (default: 10%)")
 	fs.StringVar(&f.t2, "t2", "", "`SIZE` of T2, likewise; 0 for none (default: four times T1)")
 	fs.Var(&f.page, "page", "page size, a power of two from 4KiB to 2MiB (default: 64KiB)")
 	fs.StringVar(&f.store, "store", "", "`DRIVES` of the store, a list of "+drive.Forms+" (default: mem:, large enough)")
 	fs.BoolVar(&f.checksums, "checksums", false, "keep a checksum of every page, in a store that is made")
 	fs.StringVar(&f.model, "model", "", "pace software drives as a preset's `NAME` ("+strings.Join(servicetime.Names(), ", ")+"), or a YAML file")
+	fs.StringVar(&f.engine, "engine", lib.EngineHost, "`WHO` decides: host, the CPU, or gpu, kernels themselves (placers with t1=clock or fifo, t2=fifo; no --record, no --trace-out)")
 	fs.StringVar(&f.gpu, "gpu", "auto", "which `GPU` has T1: auto, none, a number or a UUID")
 	fs.IntVar(&f.threads, "threads", 1, "service `THREADS` of each software drive")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of the inputs and of every random choice")

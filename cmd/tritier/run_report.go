@@ -110,6 +110,7 @@ func (r *runner) head(w io.Writer) {
 	for _, x := range d.Drives {
 		_, _ = fmt.Fprintf(w, "T3  %s, %s\n", x.Name, x.Path)
 	}
+	_, _ = fmt.Fprintln(w, d.Engine)
 	if d.Modelled != "" {
 		_, _ = fmt.Fprintf(w, "times are modelled by %s, not measured on such drives\n", d.Modelled)
 	}

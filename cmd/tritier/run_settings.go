@@ -55,7 +55,7 @@ func (f *runFlags) settings(name string) (*runSettings, error) {
 	if f.policies == nil {
 		f.policies = []string{"gmt-reuse"}
 		if s.config.T2 == 0 {
-			f.policies = []string{"tier-order"}
+			f.policies = []string{"bypass"}
 		}
 	}
 	if s.policies, err = readPolicies(f.policies); err != nil {
@@ -81,6 +81,7 @@ func (f *runFlags) check() error {
 		{f.threads >= 1 && f.threads <= 64, fmt.Sprintf("--threads %d is not from 1 to 64", f.threads)},
 		{f.record != "-" && f.traceOut != "-", "--record and --trace-out write files: name them; standard output has the results"},
 		{f.record == "" || !sameFile(f.record, f.traceOut), "--record and --trace-out both write " + f.record + ": name two files"},
+		{f.engine != lib.EngineGPU || f.record == "" && f.traceOut == "", "--engine gpu tells nobody of single accesses and moves: --record and --trace-out need --engine host"},
 		{f.record == "" || strings.HasSuffix(f.record, ".ttrc"), "--record " + f.record + ": the name must end in .ttrc"},
 		{f.traceOut == "" || strings.HasSuffix(f.traceOut, ".json"), "--trace-out " + f.traceOut + ": the name must end in .json"},
 	} {
@@ -99,7 +100,7 @@ func (s *runSettings) tiers() error {
 		page = lib.DefaultPageSize
 	}
 	s.config = lib.Config{Store: f.store, Create: true, Checksums: f.checksums, PageSize: lib.Size(f.page),
-		Seed: f.seed, GPU: f.gpu, Threads: f.threads, Model: f.model}
+		Seed: f.seed, Engine: f.engine, GPU: f.gpu, Threads: f.threads, Model: f.model}
 	if f.store == "" {
 		s.config.PageSize = lib.Size(page)
 		s.config.Store = fmt.Sprintf("mem:%d", (s.planned*5/4+storeSpare)/page*page)
