@@ -45,21 +45,7 @@ func TestHalfStartedBatch(t *testing.T) {
 func halfStart(t *testing.T, w way, s cuda.Symbol, k int) {
 	g, p := tappedGPU(t, w.options(t))
 	r := newRig(t, g, 1<<20)
-	mine, err := g.Context().NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := g.WrapQueue(mine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		p.Release()
-		if err := errors.Join(q.Close(), mine.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	r.queue = q
+	mine := r.wrap(g)
 	fill(r.host.Bytes(), uint64(k))
 	want := bytes.Clone(r.host.Bytes()[100*4096 : 200*4096])
 	// All pages, so that events have been used and say that they are reached.
@@ -110,6 +96,25 @@ func halfStart(t *testing.T, w way, s cuda.Symbol, k int) {
 		t.Fatal(err)
 	}
 	deviceHas(t, g, r.device, second, want)
+}
+
+// wrap gives the rig a queue on a stream of the test's.
+func (r *rig) wrap(g *copyeng.GPU) *cuda.Stream {
+	s, err := g.Context().NewStream()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q, err := g.WrapQueue(s)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := errors.Join(q.Close(), s.Close()); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.queue = q
+	return s
 }
 
 // started is how much was put into streams.
