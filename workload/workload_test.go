@@ -82,6 +82,9 @@ func TestSmallest(t *testing.T) {
 		for _, scale := range []int{2, 3, 5, 8} {
 			m := open(t, tritier.Config{T1: 3 * page, T2: 2 * page})
 			for _, batch := range []int{1, 7, 1 << 18} {
+				if testing.Short() && batch == 1 {
+					continue
+				}
 				w := sized(t, name, workload.Params{Scale: scale, Batch: batch, Iterations: 3})
 				if err := errors.Join(w.Setup(t.Context(), m), w.Run(t.Context(), m), w.Verify(t.Context(), m)); err != nil {
 					t.Errorf("%s of scale %d in batches of %d: %v", name, scale, batch, err)

@@ -208,7 +208,7 @@ func (r *runner) all(ctx context.Context) error {
 				x.runs = append(x.runs, one)
 			}
 			if err != nil {
-				x.failed = true
+				x.failed = ctx.Err() == nil // what ended early is no failure
 				failures = append(failures, fmt.Errorf("policy %s: %w", x.policy.label, err))
 			}
 		}

@@ -217,6 +217,13 @@ func (x *runOnce) paths() []string {
 			list = append(list, fmt.Sprintf("%s  %s  %s", name, units.FormatBytes(e.Bytes), way))
 		}
 	}
+	if x.end.Copies.ToHost == nil && x.end.Copies.ToDevice == nil { // no copy engine: kernels move pages
+		for i, name := range []string{"T1 to host memory", "host memory to T1"} {
+			if e := x.end.Edges[2+i]; e.Bytes > 0 {
+				list = append(list, fmt.Sprintf("%s  %s  by kernels", name, units.FormatBytes(e.Bytes)))
+			}
+		}
+	}
 	for _, d := range []struct {
 		name string
 		by   map[copyeng.Path]copyeng.PathStats
