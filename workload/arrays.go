@@ -67,6 +67,14 @@ func fill[T any](ctx context.Context, b *base, a *tritier.Array[T], values func(
 	})
 }
 
+// ahead brings up to n elements from number first on into T1, if that is asked for.
+func ahead[T any](ctx context.Context, b *base, a *tritier.Array[T], first, n uint64) error {
+	if !b.Prefetch || first >= a.Len() {
+		return nil
+	}
+	return a.PrefetchRange(ctx, first, min(n, a.Len()-first))
+}
+
 // size is the bytes of all arrays.
 func (ps plans) size() (n uint64) {
 	for _, p := range ps {

@@ -19,7 +19,7 @@ const (
 )
 
 var embeddingKind = Kind{
-	Name: "embedding-gather", Iterations: 4, Unit: "pass over the bags", make: newEmbedding,
+	Name: "embedding-gather", Iterations: 4, Unit: "pass over the bags", Prefetches: true, make: newEmbedding,
 	Doc: "Look-ups in an embedding table, as a recommender makes them: bags of 32 rows of 256 bytes, drawn from a zipf distribution (skew 1.05) over the whole table, are gathered and summed up; half as many rows are looked up in a pass as the table has.",
 }
 
@@ -130,6 +130,16 @@ func (w *embedding) lookUp(ctx context.Context, pass int, low uint64, indices []
 	})
 	if err != nil {
 		return err
+	}
+	if next := low + uint64(len(sums)); w.Prefetch && next < w.bags {
+		// What comes next is known: look-ups are a queue of requests.
+		n := min(uint64(len(sums)), w.bags-next)
+		for i := range n {
+			w.draws(pass, next+i, indices[i*bagSize:(i+1)*bagSize])
+		}
+		if err := w.table.Prefetch(ctx, indices[:n*bagSize]); err != nil {
+			return err
+		}
 	}
 	w.step(uint64(len(sums)))
 	return w.out.Write(ctx, low, sums)

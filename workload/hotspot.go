@@ -13,7 +13,7 @@ import (
 const pyramid = 2
 
 var hotspotKind = Kind{
-	Name: "hotspot", Iterations: 10, Unit: "time step", make: newHotspot,
+	Name: "hotspot", Iterations: 10, Unit: "time step", Prefetches: true, make: newHotspot,
 	Doc: "Heat on a chip (Rodinia): five-point stencil over a square float32 grid of temperatures, with a grid of power; a launch takes 2 time steps over bands of rows with their halo, from one temperature grid to the other.",
 }
 
@@ -121,6 +121,9 @@ func (w *hotspot) tile(ctx context.Context, t *chipTile, steps, low, high uint64
 	}
 	pFrom, pTo := low-min(low, steps-1), min(high+steps-1, w.side)
 	if err := w.power.Read(ctx, pFrom*w.side, t.power[:(pTo-pFrom)*w.side]); err != nil {
+		return err
+	}
+	if err := ahead(ctx, &w.base, w.temp[w.last], to*w.side, (high-low)*w.side); err != nil {
 		return err
 	}
 	for k := range steps {

@@ -179,6 +179,40 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestPrefetch: what is prefetched is accessed next, in T1, and results stay what they are.
+func TestPrefetch(t *testing.T) {
+	for _, k := range workload.Kinds() {
+		p := workload.Params{Bytes: 1 << 20, Seed: 8, Batch: 1024, Iterations: 2, Prefetch: true}
+		if !k.Prefetches {
+			if _, err := workload.New(k.Name, p); err == nil {
+				t.Errorf("%s is said to prefetch", k.Name)
+			}
+			continue
+		}
+		r := record(t, k.Name, p)
+		s := r.mem.Stats().Counters
+		if s.Prefetches == 0 || s.PrefetchReads == 0 {
+			t.Errorf("%s: %+v", k.Name, s)
+		}
+		pending := map[tritier.Access]bool{}
+		for _, a := range r.run {
+			op := a.Op
+			a.Op = tier.Read
+			if op == tier.Prefetch {
+				pending[a] = true
+			} else if op == tier.Read {
+				delete(pending, a)
+			}
+		}
+		if len(pending) > 0 {
+			t.Errorf("%s: %d pages were prefetched and never accessed", k.Name, len(pending))
+		}
+		if err := r.w.Verify(t.Context(), r.mem); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestZipf: popular rows are few, and spread over the table.
 func TestZipf(t *testing.T) {
 	r := record(t, "embedding-gather", workload.Params{Scale: 14, Seed: 4})

@@ -11,7 +11,7 @@ import (
 const addends = 3
 
 var vectorAddKind = Kind{
-	Name: "multi-vector-add", Iterations: 1, Unit: "pass over the vectors", make: newVectorAdd,
+	Name: "multi-vector-add", Iterations: 1, Unit: "pass over the vectors", Prefetches: true, make: newVectorAdd,
 	Doc: "d = a + b + c over float32 vectors: the inputs are read and the output is written in whole pages, from front to back.",
 }
 
@@ -84,6 +84,11 @@ func (w *vectorAdd) add(ctx context.Context, low uint64, sum, term []float32) er
 		}
 		for j, v := range term {
 			sum[j] += v
+		}
+	}
+	for _, a := range w.in {
+		if err := ahead(ctx, &w.base, a, low+uint64(len(sum)), uint64(w.Batch)); err != nil {
+			return err
 		}
 	}
 	w.step(uint64(len(sum)))

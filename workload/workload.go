@@ -45,6 +45,9 @@ type Params struct {
 	// Batch is how many threads are resident at a time, each with one element:
 	// the size of a batch. DefaultBatch when 0.
 	Batch int
+	// Prefetch has the pages of the next batch brought into T1 before they are
+	// accessed, by workloads whose Kind says that they can.
+	Prefetch bool
 	// Launched, if set, is told of every kernel launch when it has ended, from
 	// the goroutine that is in Run.
 	Launched func(Launch)
@@ -72,6 +75,7 @@ type Kind struct {
 	Doc        string // a sentence or two for help texts
 	Iterations int    // default of Params.Iterations
 	Unit       string // what an iteration is
+	Prefetches bool   // Params.Prefetch is possible: the next batch is known
 	make       func(Params) (Workload, error)
 }
 
@@ -100,6 +104,9 @@ func New(name string, p Params) (Workload, error) {
 		}
 		if err := p.check(); err != nil {
 			return nil, fmt.Errorf("workload %s: %w", name, err)
+		}
+		if p.Prefetch && !k.Prefetches {
+			return nil, fmt.Errorf("workload %s: it cannot prefetch: which pages come next follows from what it computes", name)
 		}
 		if p.Iterations == 0 {
 			p.Iterations = k.Iterations

@@ -21,6 +21,7 @@ type runFlags struct {
 	scale      int
 	iterations int
 	batch      int
+	prefetch   bool
 	policies   []string
 	t1, t2     string
 	page       units.Bytes
@@ -99,6 +100,16 @@ func workloadHelp() string {
 	return b.String()
 }
 
+// prefetchers are the workloads that know their next batch.
+func prefetchers() (names []string) {
+	for _, k := range workload.Kinds() {
+		if k.Prefetches {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
 // folded breaks a text into lines of at most width bytes, at spaces.
 func folded(text string, width int) (lines []string) {
 	line := ""
@@ -118,6 +129,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.IntVar(&f.scale, "scale", 0, "instead of --size: 2^`SCALE` elements in the largest array, or vertices")
 	fs.IntVar(&f.iterations, "iterations", 0, "`COUNT` of iterations (default: the workload's)")
 	fs.IntVar(&f.batch, "batch", workload.DefaultBatch, "`THREADS` that are resident at a time, an element each")
+	fs.BoolVar(&f.prefetch, "prefetch", false, "bring the pages of the next batch into T1 before they are accessed ("+strings.Join(prefetchers(), ", ")+")")
 	fs.StringArrayVar(&f.policies, "policy", nil, "`POLICY`, a placer or evictor as in tritier replay; a list, or repeated (default: gmt-reuse, without T2 bypass)")
 	fs.StringVar(&f.t1, "t1", "", "`SIZE` of T1: bytes, or a share of the arrays such as 10% (default: 10%)")
 	fs.StringVar(&f.t2, "t2", "", "`SIZE` of T2, likewise; 0 for none (default: four times T1)")

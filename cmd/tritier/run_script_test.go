@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -99,7 +100,8 @@ func TestRunParity(t *testing.T) {
 						Fetches  int  `json:"t3_fetches"`
 					}
 				}
-				out, errs, err := tritier(t.Context(), "run", name, "--size", "400KiB", "--page", "4KiB", "--batch", "3000", "--t1", "40KiB", "--t2", "100KiB",
+				prefetch := fmt.Sprintf("--prefetch=%v", j%2 == 1 && slices.Contains(prefetchers(), name))
+				out, errs, err := tritier(t.Context(), "run", name, prefetch, "--size", "400KiB", "--page", "4KiB", "--batch", "3000", "--t1", "40KiB", "--t2", "100KiB",
 					"--gpu", "none", "--seed", fmt.Sprint(i*10+j), "--policy", policy, "--record", file, "--json")
 				if err != nil || errs != "" {
 					t.Fatal(err, errs)

@@ -36,7 +36,7 @@ type runSettings struct {
 
 // settings finds everything that is wrong before anything is opened.
 func (f *runFlags) settings(name string) (*runSettings, error) {
-	s := &runSettings{f: f, name: name, params: workload.Params{Bytes: uint64(f.size), Scale: f.scale, Iterations: f.iterations, Seed: f.seed, Batch: f.batch}}
+	s := &runSettings{f: f, name: name, params: workload.Params{Bytes: uint64(f.size), Scale: f.scale, Iterations: f.iterations, Seed: f.seed, Batch: f.batch, Prefetch: f.prefetch}}
 	if s.params.Bytes == 0 && s.params.Scale == 0 {
 		s.params.Bytes = defaultRunSize
 	}
