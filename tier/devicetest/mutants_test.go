@@ -30,6 +30,7 @@ const (
 	little = "deadline=8000 pin_deadline=7000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
 	narrow = "deadline=8000 pin_deadline=7000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
 	alone  = "alone=1 deadline=9000 pin_deadline=8000 frames=6 t2=2 spares=3 placer=1 groups=4 rounds=400 interrupts=9"
+	hammer = "mode=hammer deadline=5000 groups=8 rounds=50000 interrupts=4"
 	traps  = "mode=pitfalls"
 )
 
@@ -43,7 +44,7 @@ var mutants = []mutant{
 	{"dirty is cleared after the copy", "flush.cuh", "        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }\n    g.sync();\n    copy_bytes(g, t.slot(slot), t.frame(frame), t.page_bytes());",
 		"    }\n    g.sync();\n    copy_bytes(g, t.slot(slot), t.frame(frame), t.page_bytes());\n    relax();\n    if (g.leads()) {\n        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }", plain, tight + " flush=1"},
 	{"a failed flush leaves the page clean", "flush.cuh", "            atomic_or_release_gpu(entry, kDirty);", "            atomic_or_release_gpu(entry, 0);", plain, faults},
-	{"two flushes write one page", "flush.cuh", "if ((atomic_or_acquire_gpu(entry, kFlushing) & kFlushing) == 0) {", "if (atomic_or_acquire_gpu(entry, kFlushing) != 0) {", plain, tight + " flush=1 slow=2"},
+	{"two flushes write one page", "flush.cuh", "if ((atomic_or_acquire_gpu(entry, kFlushing) & kFlushing) == 0) {", "if (atomic_or_acquire_gpu(entry, kFlushing) != 0) {", plain, traps},
 	{"a flushed page of T2 stays dirty", "flush.cuh", "            to &= ~kDirty;", "            to &= ~0ull;", plain, tight},
 	{"a failed write-back loses the page", "evict.cuh", "            put_back(g, t, v, kWritingBack);\n            return kWriteBack | status;",
 		"            if (g.leads()) { publish(entry, word, left(moved(v.word & ~kDirty, kAbsent, 0))); push_frame(t, v.frame); }\n            return kWriteBack | status;", plain, faults},
@@ -57,13 +58,13 @@ var mutants = []mutant{
 	{"a slot is free twice", "fill.cuh", "        if (f->spare != kNone) {\n            push_slot(t, f->spare);", "        if (f->spare != kNone) {\n            push_slot(t, f->spare);\n            if (f->page % 16 == 7) { push_slot(t, f->spare); }", plain, tight},
 	{"a promotion leaves its page in the order", "fill.cuh", "            leave_order(t, f->slot);", "            (void)f;", plain, tight},
 	{"a place is not given back", "fill.cuh", "            atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);", "            (void)t;", plain, tight + " placer=2"},
-	{"stacks have no tag", "pool.cuh", "if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next) == h) {", "if (atomic_cas_acq_rel_gpu(head, h, (h >> 32) << 32 | next) == h) {", plain, tight + " groups=12 rounds=400 interrupts=2 spares=6"},
+	{"a slot is popped twice", "pool.cuh", "        if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next) == h) {", "        if (static_cast<uint32_t>(atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next)) == i) {", plain, hammer + " t2=4 spares=2"},
 	{"a lost buffer is used again", "evict.cuh", "            if (t.store.lost(status)) {\n                f->spare = kNone;", "            if (t.store.lost(status)) {\n                f->spare += 0;", plain, "frames=3 t2=3 spares=30 placer=0 groups=4 rounds=60 fail_reads=6 fail_writes=3 lose=2 deadline=2000"},
 	{"a group waits for a slot while it holds a page", "evict.cuh", "            *slot = need_slot ? pop_slot(t) : kNone;\n            if (!need_slot || *slot != kNone) {", "            *slot = kNone;\n            if (!need_slot || take_spare(t, slot) == kTierOk) {", plain, "deadline=1500 pin_deadline=2000 frames=1 t2=2 spares=1 placer=2 groups=8 rounds=400 interrupts=6 flush=4"},
 	{"a victim waits for its place", "evict.cuh", "for (uint32_t attempt = 0; attempt < 64; attempt++) {", "for (uint64_t begun = globaltimer(); globaltimer() - begun < 4 * t.e->deadline_ns;) {", plain, "deadline=1000 pin_deadline=900 frames=1 t2=1 spares=4 placer=1 groups=8 rounds=300 interrupts=6 flush=4"},
-	{"entries of the order are not settled", "order.cuh", "if ((word & 3u << 30) != log_lap(t, *n)) {", "if (word == 0) {", plain, narrow + " rounds=1500"},
+	{"entries of the order are not settled", "order.cuh", "if ((word & 3u << 30) != log_lap(t, *n)) {", "if (word == 0) {", plain, traps},
 	{"the order's bits come after its entry", "order.cuh", "    store_relaxed_gpu(t.slot_order() + slot, order_mark(n));\n    store_release_gpu(log_at(t, n), log_lap(t, n) | slot);", "    store_release_gpu(log_at(t, n), log_lap(t, n) | slot);\n    relax();\n    store_relaxed_gpu(t.slot_order() + slot, order_mark(n));", plain, narrow},
-	{"the log is compacted while others are in it", "order.cuh", "    while (load_acquire_gpu(gate) != kCompacting) {", "    while (load_acquire_gpu(gate) == 0) {", plain, little + " groups=10 rounds=900 interrupts=2"},
+	{"the log is compacted while others are in it", "order.cuh", "    while (load_acquire_gpu(gate) != kCompacting) {", "    while (load_acquire_gpu(gate) == 0) {", plain, traps},
 	{"compaction turns the order round", "order.cuh", "uint64_t place = to - 1 - bits_below(votes, g.lane());", "uint64_t place = to - count_bits(votes) + bits_below(votes, g.lane());", plain, "parity-lanes"},
 	{"compaction forgets the places", "order.cuh", "            atomic_cas_acq_rel_gpu(t.slot_order() + slot, order_mark(n), order_mark(place));", "            (void)place;", plain, little},
 	{"the hand does not give frames back", "victim.cuh", "atomic_cas_relaxed_gpu(&t.hot()->hand, hand + width, hand + passed + 1);", "(void)hand;", plain, "parity-lanes"},
@@ -75,8 +76,8 @@ var mutants = []mutant{
 	{"the wrong row is judged", "reuse.cuh", "uint32_t shift = 18 * last + 6 * c;", "uint32_t shift = 18 * c + 6 * last;", plain, "parity"},
 	{"fits take effect late", "reuse.cuh", "    if (n + 1 < load_relaxed_gpu(&h->sample_gate)) {", "    if (n < load_relaxed_gpu(&h->sample_gate)) {", plain, "parity"},
 	{"starvation counts its grants", "reuse.cuh", "uint32_t old = t3 ? atomic_or", "t3 = t3 && !grant;\n    uint32_t old = t3 ? atomic_or", plain, "parity"},
-	{"a glance is not repeated", "array_ref.cuh", "return same_place(*e, load_relaxed_gpu(entry));", "return true;", plain, tight},
-	{"a glance does not see generations", "entry.cuh", "(kStateMask | kGenerationMask | kLocationMask)) == 0", "(kStateMask | kLocationMask)) == 0", plain, "deadline=9000 frames=1 t2=0 spares=4 pages=8 placer=0 groups=8 rounds=1500 interrupts=2"},
+	{"a glance is not repeated", "array_ref.cuh", "return same_place(*e, load_relaxed_gpu(entry));", "return true;", plain, traps},
+	{"a glance does not see generations", "entry.cuh", "(kStateMask | kGenerationMask | kLocationMask)) == 0", "(kStateMask | kLocationMask)) == 0", plain, traps},
 	{"an unpin is not a release", "entry.cuh", "atomic_add_release_gpu(entry, 0 - kPin)", "atomic_add_relaxed_gpu(entry, 0 - kPin)", threads, alone},
 	{"publishing is not a release", "entry.cuh", "atomic_add_acq_rel_gpu(entry, to - from)", "atomic_add_relaxed_gpu(entry, to - from)", threads, alone},
 	{"a pin is not an acquire", "entry.cuh", "*e = atomic_add_acquire_gpu(entry, kPin)", "*e = atomic_add_relaxed_gpu(entry, kPin)", threads, alone},

@@ -62,6 +62,19 @@ func TestPitfalls(t *testing.T) {
 	}
 }
 
+// TestHammer: the pools and T2's order alone, with many hands at them.
+func TestHammer(t *testing.T) {
+	seed := rand.Uint64() >> 2
+	for _, b := range []build{plain, threads} {
+		for _, args := range []string{"t2=1 spares=6 log=2", "t2=12 spares=2 log=16", "t2=3 spares=1 log=8 start=4294967200"} {
+			args := append([]string{"mode=hammer", "groups=8", "rounds=6000", "interrupts=6", fmt.Sprint("seed=", seed)}, strings.Fields(args)...)
+			if _, err := trial(t, program(t, b), 2*time.Minute, args); err != nil {
+				t.Errorf("%s: %v", b.name, err)
+			}
+		}
+	}
+}
+
 // TestRandom runs engines at random for a while, in every build.
 func TestRandom(t *testing.T) {
 	ms := 4000

@@ -2,47 +2,9 @@
 // what the error has to say.
 #pragma once
 
-#include "stress.hpp"
+#include "situation.hpp"
 
 namespace rig {
-
-struct Pitfall {
-    explicit Pitfall(const char* name, Config c) : name_(name), w(c), t(w.context(0)), a(w.array<uint64_t>()), words((1u << c.page_shift) / 8) {}
-
-    const char* name_;
-    World w;
-    Context<MemoryStore> t;
-    array_ref<uint64_t, MemoryStore> a;
-    uint64_t words;
-    Solo g;
-
-    uint32_t load(uint64_t page, uint64_t* v = nullptr) {
-        uint32_t status;
-        uint64_t x = a.load(g, t, page * words, true, &status);
-        if (v != nullptr) {
-            *v = x;
-        }
-        return status;
-    }
-    uint32_t store(uint64_t page, uint64_t v) { return a.store(g, t, page * words, v, true); }
-    uint64_t* entry(uint32_t page) { return reinterpret_cast<uint64_t*>(w.e.entries) + page; }
-    void want(const char* what, uint64_t got, uint64_t wanted) {
-        if (got != wanted) {
-            w.problems.report("%s: %s is %#llx, want %#llx", name_, what, (unsigned long long)got, (unsigned long long)wanted);
-        }
-    }
-    uint32_t end() {
-        check(&w);
-        return w.problems.count();
-    }
-};
-
-inline Config small_config() {
-    Config c;
-    c.deadline_ms = 300;
-    c.pin_deadline_ms = 100;
-    return c;
-}
 
 // Cursors pin every frame: whoever wants another page gets an error that says
 // how many frames would do, and all is well when one lets go.
@@ -109,45 +71,6 @@ inline uint32_t endless_fill() {
     store_relaxed_sys(&p.w.stop, 0);
     p.want("a flush", flush_page(p.g, p.t, 5), kWaitTimeout);
     store_relaxed_gpu(p.entry(5), 0);
-    return p.end();
-}
-
-// A fill that fails wakes all who wait for it with its error, and leaves the
-// page absent: the next access tries again.
-inline uint32_t failed_waiters() {
-    Config c = small_config();
-    c.deadline_ms = 60000;
-    Pitfall p("failed waiters", c);
-    const uint64_t filling = kFilling | kGenerationMask; // the last generation: the next is 0
-    store_relaxed_gpu(p.entry(5), filling);
-    std::vector<std::thread> threads;
-    std::atomic<uint32_t> status[6];
-    for (uint32_t i = 0; i < 6; i++) {
-        status[i] = ~0u;
-        threads.emplace_back([&, i] {
-            uint32_t s;
-            p.a.load(Solo{}, p.w.context(i), 5 * p.words + i, true, &s);
-            status[i] = s;
-        });
-    }
-    while (p.w.sum(&Stripe::slow) < 6) {
-        sched_yield();
-    }
-    usleep(50000); // until most have seen it
-    publish(p.entry(5), filling, left(moved(filling, kAbsent, kReadError)));
-    for (std::thread& t : threads) {
-        t.join();
-    }
-    // One that was so slow that it came after the end has filled it anew.
-    uint32_t with_error = 0, others = 0;
-    for (auto& s : status) {
-        with_error += s == kReadError;
-        others += s != kReadError && s != kTierOk;
-    }
-    if (with_error == 0 || others != 0) {
-        p.w.problems.report("failed waiters: %u of 6 got the error, %u another", with_error, others);
-    }
-    p.want("another load", p.load(5), kTierOk);
     return p.end();
 }
 
@@ -268,8 +191,7 @@ inline uint32_t lanes_apart() {
 }
 
 inline uint32_t run_pitfalls() {
-    return all_pinned() + pinned_promotion() + endless_fill() + failed_waiters() + failed_write_back() + too_many_pins() + no_slot() +
-           bad_calls() + lanes_apart();
+    return all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
 }
 
 }  // namespace rig

@@ -1,10 +1,12 @@
 // The rig: the device headers of tier on CPU threads.
 //
-//   rig [mode=replay|stress|random|pitfalls] [seed=N] [ms=N] [quick=1] [KEY=N ...]
+//   rig [mode=replay|stress|random|hammer|pitfalls] [seed=N] [ms=N] [quick=1] [KEY=N ...]
 //
 // Keys are the fields of Config. Exit status 0: nothing is wrong.
 #include "replay.hpp"
+#include "hammer.hpp"
 #include "pitfalls.hpp"
+#include "races.hpp"
 
 using namespace rig;
 
@@ -107,8 +109,10 @@ int main(int argc, char** argv) {
         problems = run_replay(c);
     } else if (mode == "stress") {
         problems = run_stress(c);
+    } else if (mode == "hammer") {
+        problems = run_hammer(c);
     } else if (mode == "pitfalls") {
-        problems = run_pitfalls();
+        problems = run_pitfalls() + run_races();
     } else if (mode == "random") {
         problems = run_random(c, ms);
     } else {

@@ -49,7 +49,7 @@ inline void interrupt(uint32_t rarer = 1) {
 #define __atomic_fetch_or(...) (rig::interrupt(), __atomic_fetch_or(__VA_ARGS__))
 #define __atomic_fetch_and(...) (rig::interrupt(), __atomic_fetch_and(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) (rig::interrupt(), __atomic_compare_exchange_n(__VA_ARGS__))
-#define __atomic_store_n(...) (rig::interrupt(20), __atomic_store_n(__VA_ARGS__))
+#define __atomic_store_n(...) (rig::interrupt(4), __atomic_store_n(__VA_ARGS__))
 #define __atomic_load_n(...) (rig::interrupt(20), __atomic_load_n(__VA_ARGS__))
 
 namespace tritier {

@@ -1,0 +1,170 @@
+// Races: what two threads may do to each other, made to happen.
+#pragma once
+
+#include <functional>
+
+#include "situation.hpp"
+
+namespace rig {
+
+// Hooked is an element whose loads can be interrupted on purpose.
+struct Hooked {
+    uint64_t v;
+};
+inline std::function<void()> before_load, after_load;
+
+}  // namespace rig
+
+namespace tritier {
+namespace tier {
+template <>
+inline rig::Hooked load_element<rig::Hooked>(const void* p) {
+    std::function<void()> before = std::move(rig::before_load), after = std::move(rig::after_load);
+    rig::before_load = rig::after_load = nullptr;
+    if (before) {
+        before();
+    }
+    rig::Hooked h{load_element<uint64_t>(p)};
+    if (after) {
+        after();
+    }
+    return h;
+}
+}  // namespace tier
+}  // namespace tritier
+
+namespace rig {
+
+// A fill that fails wakes all who wait for it with its error, and leaves the
+// page absent: the next access tries again.
+inline uint32_t failed_waiters() {
+    Config c = small_config();
+    c.deadline_ms = 60000;
+    Pitfall p("failed waiters", c);
+    const uint64_t filling = kFilling | kGenerationMask; // the last generation: the next is 0
+    store_relaxed_gpu(p.entry(5), filling);
+    std::vector<std::thread> threads;
+    std::atomic<uint32_t> status[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        status[i] = ~0u;
+        threads.emplace_back([&, i] {
+            uint32_t s;
+            p.a.load(Solo{}, p.w.context(i), 5 * p.words + i, true, &s);
+            status[i] = s;
+        });
+    }
+    while (p.w.sum(&Stripe::slow) < 6) {
+        sched_yield();
+    }
+    usleep(50000); // until most have seen it
+    publish(p.entry(5), filling, left(moved(filling, kAbsent, kReadError)));
+    for (std::thread& t : threads) {
+        t.join();
+    }
+    // One that was so slow that it came after the end has filled it anew.
+    uint32_t with_error = 0, others = 0;
+    for (auto& s : status) {
+        with_error += s == kReadError;
+        others += s != kReadError && s != kTierOk;
+    }
+    if (with_error == 0 || others != 0) {
+        p.w.problems.report("failed waiters: %u of 6 got the error, %u another", with_error, others);
+    }
+    p.want("another load", p.load(5), kTierOk);
+    return p.end();
+}
+
+// Two flushes of one page: the second waits for the first, or an older copy of the
+// page could reach the store after a newer one.
+inline uint32_t two_flushes() {
+    Config c = small_config();
+    c.deadline_ms = 60000;
+    Pitfall p("two flushes", c);
+    p.want("a store", p.store(3, 33), kTierOk);
+    atomic_or_relaxed_gpu(p.entry(3), kFlushing); // another is at it
+    uint32_t status = ~0u;
+    std::thread second([&] { status = flush_page(Solo{}, p.w.context(1), 3); });
+    usleep(50000);
+    p.want("writes while the first is at it", p.w.store.writes, 0);
+    atomic_and_release_gpu(p.entry(3), ~kFlushing);
+    second.join();
+    p.want("the second's status", status, kTierOk);
+    p.want("writes", p.w.store.writes, 1);
+    return p.end();
+}
+
+// The page leaves its frame while it is read without a pin: for good, or for so
+// long that another was there.
+inline uint32_t torn_glance() {
+    Config c = small_config();
+    c.frames = 1;
+    Pitfall p("torn glance", c);
+    array_ref<Hooked, MemoryStore> hooked = p.w.array<Hooked>();
+    p.want("a store", p.store(3, 33), kTierOk);
+    p.want("another store", p.store(4, 44), kTierOk);
+    for (bool back : {false, true}) {
+        p.want("a load", p.load(3), kTierOk);
+        before_load = [&p] { p.load(4); };
+        after_load = back ? std::function<void()>([&p] { p.load(3); }) : nullptr;
+        uint32_t status;
+        uint64_t v = hooked.load(p.g, p.t, 3 * p.words, true, &status).v;
+        p.want("its status", status, kTierOk);
+        p.want("its value", v, 33);
+    }
+    return p.end();
+}
+
+// An entry of T2's order that is not written yet, where an older lap's has not
+// been cleared: nobody may take the old one for it.
+inline uint32_t unsettled_entry() {
+    Config c = small_config();
+    c.placer = kTierOrder;
+    c.frames = 1;
+    c.t2 = 1;
+    c.log = 2;
+    c.deadline_ms = 60000;
+    Pitfall p("unsettled entry", c);
+    Hot* h = p.w.hot();
+    uint32_t* log = reinterpret_cast<uint32_t*>(p.w.e.log);
+    // Entry 0 has been passed by the head, and is about to be cleared.
+    store_relaxed_gpu(&log[0], log_lap(p.t, 0) | 7);
+    store_relaxed_gpu(&h->log_head, 2);
+    store_relaxed_gpu(&h->log_tail, 2);
+    p.want("a load", p.load(1), kTierOk);
+    std::thread other([&p] { p.load(2); }); // demotes page 1: entry 2, in entry 0's place
+    while (load_acquire_gpu(&h->log_tail) != 3) {
+        sched_yield();
+    }
+    p.want("the oldest", take_oldest(p.t).page, kNone);
+    p.want("the head", load_relaxed_gpu(&h->log_head), 2);
+    store_release_gpu(&log[0], 0);
+    other.join();
+    p.want("page 1", state_of(p.w.entry(1)), kResidentT2);
+    p.want("a load from T2", p.load(1), kTierOk);
+    return p.end();
+}
+
+// Nobody compacts the log while somebody is in it.
+inline uint32_t compaction_waits() {
+    Config c = small_config();
+    c.t2 = 4;
+    c.deadline_ms = 60000;
+    Pitfall p("compaction waits", c);
+    p.want("a way in", enter_log(p.t), kTierOk);
+    std::atomic<uint32_t> done{0};
+    std::thread other([&] {
+        compact(Solo{}, p.t);
+        done = 1;
+    });
+    usleep(50000);
+    p.want("compacted", done, 0);
+    leave_log(p.t);
+    other.join();
+    return p.end();
+}
+
+inline uint32_t run_races() {
+    return failed_waiters() + two_flushes() + torn_glance() + unsettled_entry() + compaction_waits();
+}
+
+}  // namespace rig
