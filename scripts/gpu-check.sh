@@ -4,44 +4,104 @@
 #   scripts/gpu-check.sh                 where Go is: build, then run
 #   scripts/gpu-check.sh build DIR       build the binaries into DIR (no GPU needed)
 #   scripts/gpu-check.sh run DIR [OUT]   run prebuilt binaries; logs go to OUT
+#   scripts/gpu-check.sh steps           list the steps
 #
 # A machine without Go takes DIR from one that has it, together with this
 # checkout (nvcc, where present, compiles the sources in it).
 #
-# Environment: STEPS  which steps to run, by name (default: all)
-#              SOAK   random batches of the soak test (default 100000)
+# Environment: STEPS  which steps to run, by name (default: all); build makes only
+#                     what they need
+#              RESUME 1: leave out steps that succeeded in this OUT before
 #              STEP_LIMIT  seconds that one step may take (default 300)
+#              SOAK   random batches of the soak test (default 100000)
+#              IO_DRIVE, IO_SECONDS  drive and length of a run of the io-* steps
+#                     (default mem:2GiB and 0.3), which io-table puts together
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+bin= out= tritier= listing= table= failed=0
 
-# Packages with tests that need a GPU: test binary = the path with - for /.
-packages="cuda cuda/device/selftest internal/pinned copyeng bamio/layout/check bamio/iobench"
+# Packages with tests that need a GPU.
+packages="cuda cuda/device/selftest internal/pinned internal/gpuinfo copyeng copyeng/pieces bamio/layout/check bamio/iobench
+	tier/gpu tier/bench examples/ownkernel cmd/tritier ."
 
-build() {
-	mkdir -p "$1"
-	cd "$root" || exit 1
-	export CGO_ENABLED=0
-	go build -trimpath -ldflags='-s -w' -o "$1/tritier" ./cmd/tritier || exit 1
-	for p in $packages; do
-		go test -c -trimpath -ldflags='-s -w' -o "$1/$(echo "$p" | tr / -).test" "./$p" || exit 1
-	done
-	# NVML needs cgo; a machine without a C compiler does without.
-	CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -o "$1/tritier-cgo" ./cmd/tritier 2>/dev/null || rm -f "$1/tritier-cgo"
+# binary is the name of a package's test binary: its path with - for /.
+binary() { if [ "$1" = . ]; then echo root.test; else echo "$(echo "$1" | tr / -).test"; fi; }
+
+# tests says which tests of a package to run: of those with many others, the ones
+# that need a GPU.
+tests() {
+	case $1 in
+	cmd/tritier) echo '^(TestGPUScripts|TestDoctorGPU)$' ;;
+	.) echo 'GPU|Device' ;;
+	*) echo . ;;
+	esac
 }
 
-table=
-failed=0
-# step NAME COMMAND...: runs it unless STEPS leaves it out, and notes the outcome.
+# steps are all that there is to run, in order.
+steps() {
+	local p n
+	step doctor "$tritier" doctor
+	step nvcc nvcc_check
+	for p in $packages; do
+		n=$(binary "$p")
+		within=$root/$p step "test-${n%.test}" "$bin/$n" -test.run "$(tests "$p")" -test.timeout 280s
+	done
+	within=$root/internal/gpuinfo step test-internal-gpuinfo-cgo optional "$bin/internal-gpuinfo-cgo.test" -test.timeout 280s
+	step calibrate "$tritier" calibrate
+	step bench-copy "$tritier" bench copy --check
+	step bench-copy-json into bench-copy.json "$tritier" bench copy --json --plot copy.png
+	step io-rates env RATES=1 "$bin/bamio-iobench.test" -test.run TestRates -test.v -test.timeout 280s
+	for n in 1 2 4 8; do
+		step "io-gpu-$n" io_part gpu "$n" --warps 8,32,128
+		step "io-cpu-$n" io_part cpu "$n" --queues 1,4
+	done
+	step io-table io_table
+	step memcheck sanitize memcheck "$bin/bamio-iobench.test" "$bin/copyeng.test"
+	step synccheck sanitize synccheck "$bin/bamio-iobench.test" "$bin/copyeng.test"
+	step soak env SOAK="${SOAK:-100000}" "$bin/copyeng.test" -test.run 'TestSoak' -test.v -test.timeout 280s
+}
+
+# step NAME COMMAND...: runs it, in the folder $within or else in $out, unless STEPS
+# leaves it out, and notes the outcome. While listing it only notes names, and what
+# the chosen ones need.
 step() {
-	local name=$1 start=$SECONDS rc note
+	local name=$1 dir=${within:-$out} start=$SECONDS rc note arg chosen=
 	shift
-	case " ${STEPS:-$name} " in *" $name "*) ;; *) return ;; esac
+	case " ${STEPS:-$name} " in *" $name "*) chosen=1 ;; esac
+	if [ -n "$listing" ]; then
+		names+=" $name"
+		[ -z "$chosen" ] || for arg in "$@"; do case $arg in *.test) needed+=" ${arg##*/}" ;; esac; done
+		return
+	fi
+	[ -n "$chosen" ] || return
+	if [ "${RESUME:-}" = 1 ] && [ -e "$out/$name.done" ]; then
+		table+=$(printf '%-26s %6s     %s' "$name" - "ok before")$'\n'
+		return
+	fi
+	rm -f "$out/$name.done"
 	printf '\n== %s\n' "$name"
-	timeout "${STEP_LIMIT:-300}" "$@" 2>&1 | tee "$out/$name.log"
+	# A shell of its own for each, since timeout knows no functions.
+	(cd "$dir" && exec timeout -k 10 "${STEP_LIMIT:-300}" bash -c '"$@"' step "$@") 2>&1 | tee "$out/$name.log"
 	rc=${PIPESTATUS[0]}
-	case $rc in 0) note=ok ;; 124) note="FAILED: over ${STEP_LIMIT:-300} s" ;; 77) note="skipped" ;; *) note="FAILED ($rc)" ;; esac
-	case $rc in 0 | 77) ;; *) failed=1 ;; esac
-	table+=$(printf '%-22s %6d s   %s' "$name" $((SECONDS - start)) "$note")$'\n'
+	case $rc in 0) note=ok ;; 124 | 137) note="FAILED: over ${STEP_LIMIT:-300} s" ;; 77) note="skipped" ;; *) note="FAILED ($rc)" ;; esac
+	case $rc in 0) touch "$out/$name.done" ;; 77) ;; *) failed=1 ;; esac
+	table+=$(printf '%-26s %6d s   %s' "$name" $((SECONDS - start)) "$note")$'\n'
+}
+
+# list_steps sets names, and needed to the test binaries of the chosen ones. A
+# name in STEPS that is no step ends everything: it would be left out silently.
+list_steps() {
+	local s
+	names='' needed='' listing=1
+	steps
+	listing=
+	for s in ${STEPS:-}; do
+		case "$names " in *" $s "*) ;; *)
+			echo "STEPS: there is no step $s; the steps are$names" >&2
+			exit 2
+			;;
+		esac
+	done
 }
 
 # nvcc_check compiles every committed CUDA source with nvcc too.
@@ -55,41 +115,84 @@ nvcc_check() {
 	return $rc
 }
 
-# sanitize runs small cases under compute-sanitizer, where it is and works.
+# sanitize TOOL IOBENCH COPYENG runs small cases under compute-sanitizer, where it
+# is and works.
 sanitize() {
 	command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 77; }
-	compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/bamio-iobench.test" -test.run 'TestLoadIsRight/.*(depth=2|depth=3|depth=16),' || return 1
-	compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/copyeng.test" -test.run 'TestSmallGPU' || return 1
+	compute-sanitizer --tool "$1" --error-exitcode 9 "$2" -test.run 'TestLoadIsRight/.*(depth=2|depth=3|depth=16),' || return 1
+	compute-sanitizer --tool "$1" --error-exitcode 9 "$3" -test.run 'TestSmallGPU' || return 1
 }
 
+# optional runs a binary that could not be built everywhere, or does not start here.
+optional() {
+	[ -x "$1" ] && "$1" -test.list NoTestHasThisName >/dev/null 2>&1 || { echo "no ${1##*/} that starts here"; return 77; }
+	"$@"
+}
+
+# into FILE COMMAND... keeps standard output in a file.
+into() { "${@:2}" >"$1"; }
+
+# io_part INITIATOR THREADS FLAGS... measures reads with so many service threads.
+io_part() {
+	"$tritier" bench io "${IO_DRIVE:-mem:2GiB}" --initiator "$1" --service-threads "$2" --size 512B,4KiB,64KiB,1MiB --runs 5 --seconds "${IO_SECONDS:-0.3}" "${@:3}"
+}
+
+# io_table prints the rows of all io-* steps in this OUT, from whichever run.
+io_table() {
+	local logs
+	logs=$(ls "$out"/io-gpu-[0-9]*.log "$out"/io-cpu-[0-9]*.log 2>/dev/null)
+	[ -n "$logs" ] || { echo "no io-* step has run"; return 77; }
+	# Cells are two blanks or more apart. Some awks count bytes, not characters.
+	awk '
+	{ line = $0; gsub(/µ/, "u", line); sub(/^ +/, "", line); sub(/ +$/, "", line); n = split(line, cell, /  +/) }
+	cell[1] == "by" && rows == 0 || cell[1] == "gpu" || cell[1] == "cpu" {
+		rows++
+		fields[rows] = n
+		for (i = 1; i <= n; i++) {
+			text[rows, i] = cell[i]
+			if (length(cell[i]) > width[i]) width[i] = length(cell[i])
+		}
+	}
+	END {
+		for (r = 1; r <= rows; r++) {
+			line = ""
+			for (i = 1; i <= fields[r]; i++) line = line sprintf("  %" width[i] "s", text[r, i])
+			print line
+		}
+		if (rows < 2) exit 1
+	}' $logs || { echo "no row was measured"; return 1; }
+}
+
+# build FOLDER makes what the chosen steps need, after list_steps.
+build() {
+	local p b
+	cd "$root" || exit 1
+	export CGO_ENABLED=0
+	go build -trimpath -ldflags='-s -w' -o "$1/tritier" ./cmd/tritier || exit 1
+	for p in $packages; do
+		b=$(binary "$p")
+		case "$needed " in *" $b "*) go test -c -trimpath -ldflags='-s -w' -o "$1/$b" "./$p" || exit 1 ;; esac
+	done
+	# NVML needs cgo; a machine without a C compiler does without.
+	CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -o "$1/tritier-cgo" ./cmd/tritier 2>/dev/null || rm -f "$1/tritier-cgo"
+	case "$needed " in *" internal-gpuinfo-cgo.test "*)
+		CGO_ENABLED=1 go test -c -trimpath -ldflags='-s -w' -o "$1/internal-gpuinfo-cgo.test" ./internal/gpuinfo 2>/dev/null || rm -f "$1/internal-gpuinfo-cgo.test"
+		;;
+	esac
+}
+
+# run FOLDER [OUT] runs the steps, after list_steps.
 run() {
 	bin=$(cd "$1" && pwd) || exit 1
 	out=${2:-$(mktemp -d)}
 	mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
-	export REQUIRE=gpu
-	export -f nvcc_check sanitize
-	export root bin
-	export XDG_CONFIG_HOME=${XDG_CONFIG_HOME:-$out/config} # calibrations of this run
-	cd "$out" || exit 1
-	local tritier=$bin/tritier
+	tritier=$bin/tritier
 	[ -x "$bin/tritier-cgo" ] && "$bin/tritier-cgo" --version >/dev/null 2>&1 && tritier=$bin/tritier-cgo
-	step doctor "$tritier" doctor
-	step nvcc bash -c nvcc_check
-	local p dir
-	for dir in $packages; do
-		p=$(echo "$dir" | tr / -)
-		cd "$root/$dir" || exit 1 # tests that compile for the CPU read sources
-		step "test-$p" "$bin/$p.test" -test.timeout 280s
-		cd "$out" || exit 1
-	done
-	step calibrate "$tritier" calibrate
-	step bench-copy "$tritier" bench copy --check
-	step bench-copy-json bash -c "'$tritier' bench copy --json --plot copy.png >bench-copy.json"
-	step io-rates env RATES=1 "$bin/bamio-iobench.test" -test.run TestRates -test.v -test.timeout 280s
-	step bench-io "$tritier" bench io mem:2GiB --service-threads 8
-	step memcheck bash -c 'sanitize memcheck'
-	step synccheck bash -c 'sanitize synccheck'
-	step soak env SOAK="${SOAK:-100000}" "$bin/copyeng.test" -test.run 'TestSoak' -test.v -test.timeout 280s
+	export REQUIRE=gpu
+	export XDG_CONFIG_HOME=${XDG_CONFIG_HOME:-$out/config} # calibrations of this run
+	export -f nvcc_check sanitize optional into io_part io_table
+	export root bin out tritier
+	steps
 	printf '\n%s' "$table"
 	echo "logs in $out"
 	exit $failed
@@ -98,13 +201,24 @@ run() {
 case ${1:-} in
 build)
 	[ -n "${2:-}" ] || { echo "build needs a folder" >&2; exit 2; }
-	build "$(mkdir -p "${2:?build needs a folder}" && cd "$2" && pwd)"
+	list_steps
+	dir=$(mkdir -p "$2" && cd "$2" && pwd) || exit 1
+	build "$dir"
 	;;
-run) run "${2:?run needs the folder that build wrote}" "${3:-}" ;;
+run)
+	[ -n "${2:-}" ] || { echo "run needs the folder that build wrote" >&2; exit 2; }
+	list_steps
+	run "$2" "${3:-}"
+	;;
+steps)
+	list_steps
+	printf '%s\n' $names
+	;;
 "")
+	list_steps # before anything is built
 	dir=$(mktemp -d)
 	(build "$dir") || exit 1
 	run "$dir"
 	;;
-*) sed -n '2,14p' "$0" && exit 2 ;;
+*) sed -n '2,21p' "$0" >&2 && exit 2 ;;
 esac

@@ -27,7 +27,7 @@ func (b *ioBench) runCPU(ctx context.Context, g *ioGroup) error {
 		x.queues = g.queues
 		r := &ioRow{ioCell: x, checked: true}
 		err := b.rowCPU(ctx, r)
-		b.keep(r)
+		b.keep(r, err)
 		if err != nil {
 			return err
 		}

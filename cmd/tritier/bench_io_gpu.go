@@ -52,7 +52,7 @@ func (b *ioBench) runGPU(ctx context.Context, g *ioGroup) (err error) {
 		r := &ioRow{ioCell: g.cells[i], checked: true}
 		r.queues = g.queues
 		err := s.row(ctx, r, i)
-		b.keep(r)
+		b.keep(r, err)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ func isSoft(u drive.URI) bool { return u.Scheme != drive.PCI }
 func (r *ioReport) json(w io.Writer) error {
 	doc := map[string]any{
 		"drives": r.about, "date": r.date.Format(time.RFC3339), "seed": r.f.seed, "area_bytes": r.area, "runs": r.f.runs,
-		"modelled": r.model != "", "verified": r.verifiedAll(), "interrupted": r.interrupted, "complete": !r.failed && !r.interrupted,
+		"modelled": r.model != "", "verified": r.verifiedAll(), "interrupted": r.interrupted, "complete": !r.failed && !r.interrupted && r.whole() == len(r.cells),
 	}
 	if r.ios > 0 {
 		doc["run_ios"] = r.ios

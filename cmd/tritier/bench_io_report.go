@@ -281,7 +281,10 @@ func (r *ioReport) foot(w io.Writer) {
 	} else if len(failures) > 0 {
 		_, _ = fmt.Fprintf(w, "errors: %s\n", counts(failures))
 	}
-	if r.interrupted || r.failed {
-		_, _ = fmt.Fprintf(w, "ended early: %d of %s are known\n", r.whole(), plural(uint64(len(r.cells)), "row"))
+	switch n := r.whole(); {
+	case r.interrupted || r.failed:
+		_, _ = fmt.Fprintf(w, "ended early: %d of %s are known\n", n, plural(uint64(len(r.cells)), "row"))
+	case n < len(r.cells):
+		_, _ = fmt.Fprintf(w, "%d of %s are known; in runs of the others no I/O ended: give more --seconds\n", n, plural(uint64(len(r.cells)), "row"))
 	}
 }

@@ -212,9 +212,10 @@ func (b *ioBench) closeDrives() error {
 	return err
 }
 
-// keep takes a row over, if anything was measured for it.
-func (b *ioBench) keep(r *ioRow) {
-	if len(r.runs) > 0 || len(r.errors) > 0 || r.wrong > 0 {
+// keep takes a row over, unless it ended with an error before anything was
+// measured for it. One whose runs were too short for an I/O has no figures.
+func (b *ioBench) keep(r *ioRow, err error) {
+	if err == nil || len(r.runs) > 0 || len(r.errors) > 0 || r.wrong > 0 {
 		b.report.rows = append(b.report.rows, *r)
 	}
 }

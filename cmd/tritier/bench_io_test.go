@@ -176,6 +176,29 @@ func TestBenchIOTable(t *testing.T) {
 	}
 }
 
+// A run that is too short for a single I/O leaves its row without figures, and the
+// report says so.
+func TestBenchIOTooShort(t *testing.T) {
+	args := []string{"bench", "io", "mem:1MiB", "--initiator", "cpu", "--size", "4KiB,64KiB", "--runs", "2", "--seconds", "1e-9"}
+	out, _, err := tritier(t.Context(), append(args, "--json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := decodeIO(t, out)
+	if len(doc.Rows) != 2 {
+		t.Fatalf("%d rows: %s", len(doc.Rows), out)
+	}
+	for _, x := range doc.Rows {
+		if x.Runs == 2 || x.IOs == 0 && x.IOPS != 0 || doc.Complete {
+			t.Errorf("%+v, complete %v", x, doc.Complete)
+		}
+	}
+	if out, _, err = tritier(t.Context(), args...); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out, "0 of 2 rows are known; in runs of the others no I/O ended: give more --seconds\n", "  64KiB  ")
+}
+
 // Under a model every figure says so, in each format.
 func TestBenchIOModelled(t *testing.T) {
 	withIOGPU(t)
