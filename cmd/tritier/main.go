@@ -1,10 +1,11 @@
 // Command tritier is about arrays that live in GPU memory, host memory and on
-// NVMe drives at once. It runs programs over them (run), says what a machine can
-// do for them (doctor), measures copies between host and GPU (calibrate, bench
-// copy), I/O that GPU threads or the CPU submit (bench io) and drives (nvme),
-// replays access traces through the three tiers under any placement policy
-// (replay), and makes, converts and describes such traces (trace). See tritier
-// --help.
+// NVMe drives at once. It runs programs over them (run), verifies what they are
+// stored in (check), writes headers for kernels that use them (headers), says
+// what a machine can do for them (doctor), measures copies between host and GPU
+// (calibrate, bench copy), I/O that GPU threads or the CPU submit (bench io) and
+// drives (nvme), replays access traces through the three tiers under any
+// placement policy (replay), and makes, converts and describes such traces
+// (trace). See tritier --help.
 package main
 
 import (

@@ -15,14 +15,15 @@ func newRootCommand() *cobra.Command {
 		Use:   "tritier",
 		Short: "Three memory tiers for GPU programs: GPU memory, host memory, NVMe",
 		Long: `tritier gives GPU programs arrays larger than GPU memory: pages live in GPU memory (T1), pinned
-host memory (T2) or on NVMe drives (T3). This command runs programs over such arrays (run), says
-what a machine can do for them and how to get what it lacks (doctor), measures its copies, I/O and
-drives against their own limits (calibrate, bench, nvme), verifies stores (check), answers what
-the three tiers would do with a program's accesses under any placement policy (replay), and makes,
-converts and describes traces of accesses (trace). Nothing needs a GPU or a drive but what
-measures one.`,
+host memory (T2) or on NVMe drives (T3). This command runs programs over such arrays (run), writes
+headers for kernels of your own (headers), verifies stores (check), says what a machine can do and
+how to get what it lacks (doctor), measures its copies, I/O and drives against their own limits
+(calibrate, bench, nvme), answers what the three tiers would do with a program's accesses under
+any placement policy (replay), and makes, converts and describes traces of accesses (trace).
+Nothing needs a GPU or a drive but what measures one.`,
 		Example: `  tritier doctor
   tritier replay
+  tritier run bfs --scale 14
   tritier bench copy
   tritier bench io mem:1GiB
   tritier nvme list`,
