@@ -152,6 +152,14 @@ func config(t *testing.T, spec string, t1, t2, pages int, seed uint64, pins plac
 var planPolicies = []string{"bypass", "tier-order", "random", "gmt-reuse{vtd-direct=8,k=1,fit-every=64}",
 	"tier-order{t1=lru,t2=lru,t2copy=keep}", "gmt-reuse{t2copy=keep,vtd-direct=8}", "random{t1=sieve,t2copy=keep}", "tier-order{t1=fifo}"}
 
+// seeds is how many random histories a case has: fewer in short tests.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // randomAccess favours low pages; a quarter writes, some overwrite or prefetch.
 func randomAccess(rng *rand.Rand, pages int) (placement.Page, Op) {
 	p := min(rng.IntN(pages), rng.IntN(pages))
@@ -164,7 +172,7 @@ func randomAccess(rng *rand.Rand, pages int) (placement.Page, Op) {
 func TestPlan(t *testing.T) {
 	for _, spec := range planPolicies {
 		for _, size := range [][3]int{{1, 0, 2}, {1, 1, 2}, {2, 1, 2}, {2, 3, 3}, {4, 2, 8}, {5, 1, 32}, {8, 16, 64}} {
-			for seed := range uint64(4) {
+			for seed := range seeds(4) {
 				t.Run(fmt.Sprintf("%s/%v/%d", spec, size, seed), func(t *testing.T) { comparePlan(t, spec, size, seed) })
 			}
 		}
@@ -213,7 +221,7 @@ func finish(t *testing.T, p *Plan) {
 func TestPlanFaults(t *testing.T) {
 	for _, spec := range planPolicies {
 		for _, size := range [][3]int{{1, 0, 2}, {1, 1, 2}, {2, 1, 2}, {2, 3, 3}, {4, 2, 8}, {5, 1, 32}, {8, 16, 64}} {
-			for seed := range uint64(10) {
+			for seed := range seeds(10) {
 				t.Run(fmt.Sprintf("%s/%v/%d", spec, size, seed), func(t *testing.T) { planFaults(t, spec, size, seed) })
 			}
 		}
