@@ -12,6 +12,7 @@ import (
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm/drive"
+	"github.com/tritier/tritier/metrics"
 	"github.com/tritier/tritier/workload"
 )
 
@@ -38,6 +39,7 @@ type runFlags struct {
 	replace    bool
 	record     string
 	traceOut   string
+	metrics    string
 	json       bool
 }
 
@@ -147,6 +149,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.replace, "replace", false, "drop arrays of the workload that the store has already")
 	fs.StringVar(&f.record, "record", "", "write every page access to `FILE`, a trace (.ttrc) for tritier replay")
 	fs.StringVar(&f.traceOut, "trace-out", "", "write a timeline to `FILE` (.json) for Perfetto")
+	fs.StringVar(&f.metrics, "metrics", "", "answer Prometheus at `ADDRESS`/metrics while a memory is open, such as "+metrics.DefaultAddress)
 	fs.BoolVar(&f.json, "json", false, "write JSON instead of the table")
 }
 
