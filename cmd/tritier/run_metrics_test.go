@@ -36,7 +36,7 @@ func TestRunMetrics(t *testing.T) {
 	if err := r.all(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(body, `tritier_accesses_total{memory="pathfinder lru",outcome="t3_fetch"}`) {
+	if !strings.Contains(body, `tritier_accesses_total{memory="pathfinder bypass",outcome="t3_fetch"}`) {
 		t.Errorf("%s", body)
 	}
 	http.DefaultClient.CloseIdleConnections()
