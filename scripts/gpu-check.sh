@@ -16,6 +16,7 @@
 #              SOAK   random batches of the soak test (default 100000)
 #              IO_DRIVE, IO_SECONDS  drive and length of a run of the io-* steps
 #                     (default mem:2GiB and 0.3), which io-table puts together
+#              MODEL  drives that the run-* steps are paced as (default 4x980pro)
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin= out= tritier= listing= table= failed=0
@@ -56,6 +57,11 @@ steps() {
 		step "io-cpu-$n" io_part cpu "$n" --queues 1,4
 	done
 	step io-table io_table
+	step tier-rates env RATES=1 "$bin/tier-bench.test" -test.run TestBench -test.v -test.timeout 280s
+	for n in host gpu; do
+		step "run-$n" "$tritier" run multi-vector-add --engine "$n" --size 2GiB --policy 'bypass{t1=clock},tier-order{t1=clock,t2=fifo},random{t1=clock,t2=fifo},gmt-reuse' \
+			--t1 10% --t2 40% --model "${MODEL:-4x980pro}" --threads 4
+	done
 	step memcheck sanitize memcheck "$bin/bamio-iobench.test" "$bin/copyeng.test"
 	step synccheck sanitize synccheck "$bin/bamio-iobench.test" "$bin/copyeng.test"
 	step soak env SOAK="${SOAK:-100000}" "$bin/copyeng.test" -test.run 'TestSoak' -test.v -test.timeout 280s
