@@ -80,6 +80,7 @@ func NewPlan(c PlanConfig) (*Plan, error) {
 	}
 	p := &Plan{m: m, carry: c.Carry, epoch: 1, missOf: map[placement.Page]int{}}
 	p.out = [2]placement.Page{placement.None, placement.None}
+	p.cur.Victim.Page, p.cur.Second.Page = placement.None, placement.None
 	slots := c.Spares
 	if c.T2 != nil {
 		slots += c.T2.Cap()

@@ -32,6 +32,30 @@ func (p *Plan) Dirty(from placement.Page, list []Place) int {
 	return n
 }
 
+// Unsaved calls f with every page that T3 may lack: those that are dirty, and, when
+// the plan is broken, dirty victims of the wave that was not finished.
+func (p *Plan) Unsaved(f func(page placement.Page)) {
+	told := map[placement.Page]bool{}
+	tell := func(page placement.Page) {
+		if page != placement.None && !told[page] {
+			told[page] = true
+			f(page)
+		}
+	}
+	for i, e := range p.m.table {
+		if e.Dirty() {
+			tell(placement.Page(i))
+		}
+	}
+	for _, m := range append(p.wave.Misses, p.cur) {
+		for _, v := range []Victim{m.Victim, m.Second} {
+			if v.entry.Dirty() {
+				tell(v.Page)
+			}
+		}
+	}
+}
+
 // Cleaned notes that T3 has the page's bytes. Nothing may have written to the
 // page since they were copied.
 func (p *Plan) Cleaned(page placement.Page) { p.m.table[page] &^= dirtyBit }

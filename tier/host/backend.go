@@ -55,6 +55,9 @@ type Tier3 interface {
 	Start(list []Request) (Pending, error)
 	// Flush makes every write that has ended durable.
 	Flush(ctx context.Context) error
+	// Recover ends, for good, whatever of earlier requests may still be under way
+	// (Request.Late). An error means that some may still land.
+	Recover(ctx context.Context) error
 }
 
 // Pending is a set of requests that was started.
@@ -72,4 +75,5 @@ type Request struct {
 	Slot  int32
 	Write bool
 	Err   error
+	Late  bool // with an Err: it may still be carried out, until Recover
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -78,6 +79,11 @@ type disk struct {
 	lost    bool // what becomes of requests is unknown
 	refuse  error
 	delay   time.Duration
+
+	late      []func() // what timed-out requests may still do
+	recovered int
+	timeouts  float64      // share of failures that are time-outs
+	running   atomic.Int32 // sets of requests that have not ended
 }
 
 func newDisk(r *ram, seed uint64) *disk {
@@ -106,8 +112,10 @@ func (d *disk) Start(list []Request) (Pending, error) {
 		return nil, d.refuse
 	}
 	p := diskPending{d, make(chan struct{})}
+	d.running.Add(1)
 	go func() {
 		defer close(p.done)
+		defer d.running.Add(-1)
 		time.Sleep(d.delay)
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -123,6 +131,18 @@ func (d *disk) serve(r *Request) {
 	r.Err = nil
 	if d.rng.Float64() < d.failing {
 		r.Err = errInjected
+		r.Late = d.rng.Float64() < d.timeouts
+	}
+	if r.Err != nil && r.Late { // nothing is done yet; what lands later would be wrong by then
+		slot, write := d.r.slot(r.Slot), r.Write
+		d.late = append(d.late, func() {
+			if write {
+				d.pages[k] = append([]byte(nil), slot...)
+			} else {
+				copy(slot, garbagePage(d.r.page))
+			}
+		})
+		return
 	}
 	switch slot := d.r.slot(r.Slot); {
 	case r.Write && r.Err != nil:
@@ -136,6 +156,22 @@ func (d *disk) serve(r *Request) {
 	default:
 		copy(slot, d.pages[k])
 	}
+}
+
+// Recover ends late requests: those that timed out are carried out at once, the last
+// moment at which they may be.
+func (d *disk) Recover(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recovered++
+	if d.lost {
+		return errors.New("the drive is gone")
+	}
+	for _, land := range d.late {
+		land()
+	}
+	d.late = nil
+	return nil
 }
 
 func garbagePage(n int) []byte {

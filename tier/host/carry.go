@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tritier/tritier/placement"
@@ -51,6 +52,15 @@ func (m *Memory) carry(w *tier.Wave) error {
 	w.Resolve()
 	return m.elements(w)
 }
+
+// bounded is ctx without its end, but bounded by the time that all requests, their
+// repetitions and a recovery may take.
+func (m *Memory) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), time.Duration(m.o.Retries+2)*m.o.Timeout+grace)
+}
+
+// grace is what the store has beyond the requests' own time-outs to say how they ended.
+const grace = 10 * time.Second
 
 // list collects the requests and copies of a wave.
 func (m *Memory) list(w *tier.Wave) {
@@ -117,8 +127,13 @@ func (s started) wait(ctx context.Context) error {
 	return nil
 }
 
-// again repeats what failed, all of it together, as often as the options say.
+// again repeats what failed, all of it together, as often as the options say. What
+// timed out may still land: its slot cannot be used, nor its page written, before the
+// store has made sure that it does not.
 func (m *Memory) again(ctx context.Context, lists ...[]Request) error {
+	if err := m.settle(ctx, lists...); err != nil {
+		return err
+	}
 	for range m.o.Retries {
 		var failed []Request
 		var from []*Request
@@ -136,8 +151,22 @@ func (m *Memory) again(ctx context.Context, lists ...[]Request) error {
 		if err := m.begin(failed).wait(ctx); err != nil {
 			return err
 		}
+		if err := m.settle(ctx, failed); err != nil {
+			return err
+		}
 		for i := range failed {
 			from[i].Err = failed[i].Err
+		}
+	}
+	return nil
+}
+
+// settle has the store end what is late.
+func (m *Memory) settle(ctx context.Context, lists ...[]Request) error {
+	for _, list := range lists {
+		if slices.ContainsFunc(list, func(r Request) bool { return r.Err != nil && r.Late }) {
+			m.stats.Recoveries++
+			return m.t3.Recover(ctx)
 		}
 	}
 	return nil

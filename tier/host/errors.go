@@ -11,6 +11,10 @@ import (
 // ErrClosed is what a closed memory answers.
 var ErrClosed = errors.New("the memory is closed")
 
+// ErrNotClosed is a Close whose context ended before everything was written: the
+// memory is still open, and can be closed again.
+var ErrNotClosed = errors.New("the memory is still open, since not everything was written: close it again")
+
 // PageError is a page that an operation could not be done on.
 type PageError struct {
 	Array string
@@ -105,7 +109,7 @@ type PinError struct {
 
 // Error names the smallest size that works.
 func (e *PinError) Error() string {
-	return fmt.Sprintf("T1 has %d frames, %d of them pinned: the pages pinned together and one more need %d frames", e.Frames, e.Pinned, e.Needs)
+	return fmt.Sprintf("T1 has %d frames, %d of them pinned: %d would do for all that is to be pinned and one page more", e.Frames, e.Pinned, e.Needs)
 }
 
 // Unwrap returns tier.ErrAllPinned.

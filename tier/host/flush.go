@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier"
@@ -35,7 +33,7 @@ func (m *Memory) flush(ctx context.Context) error {
 			break
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("the flush was ended before all pages were written: %w", context.Cause(ctx))
+			return m.unfinished(ctx, &failed)
 		}
 		if err := m.write(ctx, places[:n], spares, &failed); err != nil {
 			return m.fail(err)
@@ -51,10 +49,24 @@ func (m *Memory) flush(ctx context.Context) error {
 	return nil
 }
 
+// unfinished is a flush whose context has ended: every page that is still dirty
+// counts as not written.
+func (m *Memory) unfinished(ctx context.Context, failed *FlushError) error {
+	failed.Failed, failed.Pages = 0, nil
+	cause := context.Cause(ctx)
+	m.plan.Unsaved(func(p placement.Page) {
+		if failed.Failed++; len(failed.Pages) < MaxNamed {
+			failed.Pages = append(failed.Pages, m.pageError(p, cause))
+		}
+	})
+	failed.Err = cause
+	return failed
+}
+
 // write writes some dirty pages; those of T1 go through the spare slots. It
 // returns an error when what became of them is unknown.
 func (m *Memory) write(ctx context.Context, places []tier.Place, spares []int32, failed *FlushError) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.o.Timeout)
+	ctx, cancel := m.bounded(ctx)
 	defer cancel()
 	var out []Copy
 	list := make([]Request, len(places))
@@ -69,7 +81,10 @@ func (m *Memory) write(ctx context.Context, places []tier.Place, spares []int32,
 	if err := m.copy(t1ToT2, out); err != nil {
 		return err
 	}
-	if err := errors.Join(m.begin(list).wait(ctx), m.again(ctx, list)); err != nil {
+	if err := m.begin(list).wait(ctx); err != nil {
+		return err
+	}
+	if err := m.again(ctx, list); err != nil {
 		return err
 	}
 	for i, at := range places {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -98,8 +99,11 @@ func (m *Memory) NewArray(id int, name string, pages uint64) (placement.Page, er
 	if err := m.usable(); err != nil {
 		return 0, err
 	}
+	if base, ok := m.reuse(id, name, pages); ok {
+		return base, nil
+	}
 	base := uint64(m.plan.Pages())
-	if pages == 0 || base+pages > placement.MaxPages {
+	if pages == 0 || pages > placement.MaxPages || base+pages > placement.MaxPages {
 		return 0, fmt.Errorf("array %q of %d pages: a memory holds 1 to %d pages, %d are taken: use larger pages", name, pages, placement.MaxPages, base)
 	}
 	if err := m.plan.Grow(int(base + pages)); err != nil {
@@ -109,8 +113,38 @@ func (m *Memory) NewArray(id int, name string, pages uint64) (placement.Page, er
 	return placement.Page(base), nil
 }
 
-// DropArray forgets the array's pages, dirty ones too. None may be pinned. Its
-// page numbers are not used again.
+// reuse takes the page numbers of arrays that were dropped, if there are enough in
+// a row.
+func (m *Memory) reuse(id int, name string, pages uint64) (placement.Page, bool) {
+	for i := range m.arrays {
+		a := &m.arrays[i]
+		if !a.dropped || a.pages < pages || pages == 0 {
+			continue
+		}
+		base, left := a.base, a.pages-pages
+		*a = array{id: id, name: name, base: base, pages: pages}
+		if left > 0 {
+			rest := array{base: base + placement.Page(pages), pages: left, dropped: true}
+			m.arrays = slices.Insert(m.arrays, i+1, rest)
+		}
+		return base, true
+	}
+	return 0, false
+}
+
+// free marks array i as dropped, and joins it with dropped ones beside it.
+func (m *Memory) free(i int) {
+	m.arrays[i].dropped = true
+	for _, k := range []int{i, i - 1} {
+		if k >= 0 && k+1 < len(m.arrays) && m.arrays[k].dropped && m.arrays[k+1].dropped {
+			m.arrays[k].pages += m.arrays[k+1].pages
+			m.arrays = slices.Delete(m.arrays, k+1, k+2)
+		}
+	}
+}
+
+// DropArray forgets the array's pages, dirty ones too. None may be pinned. Its page
+// numbers may become another array's.
 func (m *Memory) DropArray(base placement.Page) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +164,7 @@ func (m *Memory) DropArray(base placement.Page) error {
 	for p := base; p < end; p++ {
 		m.plan.Forget(p)
 	}
-	a.dropped = true
+	m.free(int(slices.IndexFunc(m.arrays, func(x array) bool { return x.base == base })))
 	return nil
 }
 
@@ -158,19 +192,11 @@ func (m *Memory) usable() error {
 func (m *Memory) fail(err error) error {
 	if m.broken == nil {
 		b := &BrokenError{Err: err}
-		list := make([]tier.Place, 64)
-		for from := placement.Page(0); ; {
-			n := m.plan.Dirty(from, list)
-			if n == 0 {
-				break
+		m.plan.Unsaved(func(p placement.Page) {
+			if b.Lost++; len(b.Some) < MaxNamed {
+				b.Some = append(b.Some, m.pageError(p, errors.New("not written back")))
 			}
-			for _, at := range list[:n] {
-				if b.Lost++; len(b.Some) < MaxNamed {
-					b.Some = append(b.Some, m.pageError(at.Page, errors.New("not written back")))
-				}
-			}
-			from = list[n-1].Page + 1
-		}
+		})
 		m.broken = b
 	}
 	return m.broken
@@ -192,16 +218,22 @@ func (m *Memory) Check() error {
 }
 
 // Close flushes, and refuses everything after. What could not be written is in
-// the error, a *FlushError or *BrokenError; it is lost.
+// the error, a *FlushError or *BrokenError; it is lost. When ctx ends first, nothing
+// is: the memory stays open, and the error is ErrNotClosed too.
 func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil
 	}
-	m.closed = true
 	if m.broken != nil {
+		m.closed = true
 		return m.broken
 	}
-	return m.flush(ctx)
+	err := m.flush(ctx)
+	if err != nil && ctx.Err() != nil && m.broken == nil {
+		return errors.Join(ErrNotClosed, err)
+	}
+	m.closed = true
+	return err
 }

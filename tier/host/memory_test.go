@@ -98,7 +98,7 @@ func history(t *testing.T, spec string, size [3]int, failing float64) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	w := newWorld(t, spec, size, seed)
-	w.disk.failing = failing
+	w.disk.failing, w.disk.timeouts = failing, 0.3
 	base := w.array(t, 3, pages)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	want := make([]uint64, pages*perPage)

@@ -48,11 +48,12 @@ func (e *EdgeStats) add(pages, size int, d time.Duration) {
 
 // Stats is what a memory has done so far.
 type Stats struct {
-	Counters tier.Counters
-	Edges    [edges]EdgeStats // by EdgeNames
-	Flushed  uint64           // pages written by Flush and Close
-	Retries  uint64           // requests to T3 that were repeated
-	Failed   uint64           // requests to T3 that failed, repeated ones included
+	Counters   tier.Counters
+	Edges      [edges]EdgeStats // by EdgeNames
+	Flushed    uint64           // pages written by Flush and Close
+	Retries    uint64           // requests to T3 that were repeated
+	Recoveries uint64           // times that requests to T3 had to be ended for good, after time-outs
+	Failed     uint64           // requests to T3 that failed, repeated ones included
 }
 
 // transferred counts requests that ended.
