@@ -35,7 +35,7 @@ type Config struct {
 	T1 Size `yaml:"t1"`
 	T2 Size `yaml:"t2"`
 	// Buffers is host memory beside T2 that pages pass through: more lets more
-	// pages move at once. 16 MiB, at least 4 pages.
+	// pages move at once. 16 MiB, and never less than 2 pages.
 	Buffers Size `yaml:"buffers"`
 
 	// Policy in the grammar of package placement. gmt-reuse, and bypass when
@@ -71,6 +71,9 @@ type Config struct {
 	// serves it.
 	Faults func(i int) soft.Faults `yaml:"-"`
 }
+
+// mostBuffers bounds the pages of Config.Buffers.
+const mostBuffers = 1 << 20
 
 // Defaults of a Config.
 const (
@@ -220,8 +223,8 @@ func (p *parsed) checkSizes() []error {
 	if p.T2 != 0 && p.T2 < p.PageSize {
 		bad = append(bad, fmt.Errorf("t2: %v is less than a page of %v: want 0 for no host tier, or more", p.T2, p.PageSize))
 	}
-	if p.Buffers < 2*p.PageSize {
-		bad = append(bad, fmt.Errorf("buffers: %v is less than two pages of %v", p.Buffers, p.PageSize))
+	if n := p.Buffers / p.PageSize; n < 2 || n > mostBuffers {
+		bad = append(bad, fmt.Errorf("buffers: %v is %d pages of %v: want 2 to %d pages", p.Buffers, n, p.PageSize, mostBuffers))
 	}
 	return bad
 }

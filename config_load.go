@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tritier/tritier/internal/smallfile"
 )
 
 // EnvPrefix begins the environment variables of a configuration: TRITIER_T1=16GiB
@@ -25,20 +26,13 @@ const maxConfigFile = 1 << 20
 // LoadConfig reads a YAML file over c: fields that it names are set, others stay. An
 // unknown field is an error. Set c from the environment afterwards, and flags last.
 func (c *Config) LoadConfig(path string) error {
-	f, err := os.Open(path)
+	data, err := smallfile.Read(path, maxConfigFile)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("configuration: %s is no regular file", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
-	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	if len(data) > maxConfigFile {
-		return fmt.Errorf("configuration: %s is larger than %v", path, Size(maxConfigFile))
+	var holds any
+	if err := yaml.Unmarshal(data, &holds); err == nil && holds == nil {
+		return nil // nothing but comments, which decoding would take for an empty Config
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.DisallowUnknownField())
 	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {

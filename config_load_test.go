@@ -99,8 +99,11 @@ func TestConfigFaults(t *testing.T) {
 			t.Errorf("%s is read", path)
 		}
 	}
-	if err := c.LoadConfig(writeFile(t, "")); err != nil {
-		t.Errorf("an empty file: %v", err)
+	for _, text := range []string{"", "# nothing\n", "---\n"} {
+		c = everyValue
+		if err := c.LoadConfig(writeFile(t, text)); err != nil || !reflect.DeepEqual(c, everyValue) {
+			t.Errorf("%q: %v, %+v", text, err, c)
+		}
 	}
 	err := c.LoadEnv(func(name string) (string, bool) { return "x", name != "TRITIER_STORE" && name != "TRITIER_MODEL" })
 	var bad *tritier.ConfigError

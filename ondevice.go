@@ -200,7 +200,7 @@ func (o *onDevice) check() error {
 
 func (o *onDevice) finish(ctx context.Context) error { return o.flush(ctx) }
 
-func (o *onDevice) release() error {
+func (o *onDevice) release(closeStore func() error) error {
 	if err := o.e.Close(); err != nil {
 		return err // kernels may still run: nothing may go
 	}
@@ -208,7 +208,8 @@ func (o *onDevice) release() error {
 	for _, a := range o.arrays {
 		err = joinClose(err, a.v.Close)
 	}
-	return joinClose(err, o.ctx.Close)
+	o.arrays = nil
+	return joinClose(joinClose(err, closeStore), o.ctx.Close)
 }
 
 func (o *onDevice) describe(d *Description) {

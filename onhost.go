@@ -15,6 +15,7 @@ import (
 type onHost struct {
 	cfg   *parsed
 	tiers *tiers
+	eng   copyeng.Engine // of tiers
 	t3    *tier3
 	mem   *host.Memory
 	whyT1 string // why T1 is where it is
@@ -23,7 +24,7 @@ type onHost struct {
 func openOnHost(p *parsed, v *volume.Volume) (*onHost, error) {
 	o := &onHost{cfg: p}
 	if err := o.open(v); err != nil {
-		return nil, errors.Join(err, o.release())
+		return nil, errors.Join(err, o.release(func() error { return nil }))
 	}
 	return o, nil
 }
@@ -34,6 +35,7 @@ func (o *onHost) open(v *volume.Volume) (err error) {
 	if o.tiers, o.whyT1, err = openTiers(p, frames, t2+spares); err != nil {
 		return err
 	}
+	o.eng = o.tiers.eng
 	if o.t3, err = newTier3(v, o.tiers.t2.Bytes(), p.Timeout); err != nil {
 		return err
 	}
@@ -129,14 +131,21 @@ func (o *onHost) flush(ctx context.Context) error  { return o.mem.Flush(ctx) }
 func (o *onHost) check() error                     { return o.mem.Check() }
 func (o *onHost) finish(ctx context.Context) error { return o.mem.Close(ctx) }
 
-// release frees what was opened, the last first.
-func (o *onHost) release() error {
-	var err error
-	if o.t3 != nil {
-		err = o.t3.close()
+// release frees what was opened, the last first. Memory that drives may still use
+// stays, and release can be called again.
+func (o *onHost) release(closeStore func() error) error {
+	if o.t3 == nil {
+		if err := closeStore(); err != nil {
+			return err
+		}
+	} else if err := o.t3.close(closeStore); err != nil {
+		return err
 	}
+	o.t3 = nil
+	var err error
 	if o.tiers != nil {
-		err = joinClose(err, o.tiers.Close)
+		err = o.tiers.Close()
+		o.tiers = nil
 	}
 	return err
 }
@@ -145,9 +154,9 @@ func (o *onHost) describe(d *Description) {
 	d.Engine = "host-orchestrated: the CPU decides and starts every move"
 	d.T1.Where, d.T1.Why = "ordinary memory", o.whyT1
 	d.T2.Where, d.T2.Why = "ordinary memory", o.whyT1
-	if g, ok := o.tiers.eng.(*copyeng.GPU); ok {
+	if g, ok := o.eng.(*copyeng.GPU); ok {
 		d.T1.Where, d.T2.Where = "GPU memory of "+g.Name(), "pinned host memory"
 	}
 }
 
-func (o *onHost) stats() Stats { return Stats{o.mem.Stats(), o.tiers.eng.Stats()} }
+func (o *onHost) stats() Stats { return Stats{o.mem.Stats(), o.eng.Stats()} }

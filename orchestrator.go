@@ -26,8 +26,9 @@ type orchestrator interface {
 	check() error
 	// finish flushes and refuses all work after.
 	finish(ctx context.Context) error
-	// release frees everything.
-	release() error
+	// release frees everything and closes the store, when nothing uses it any more. An
+	// error means that some of it stays, and release can be called again.
+	release(closeStore func() error) error
 	describe(d *Description)
 	stats() Stats
 }

@@ -2,10 +2,12 @@ package tritier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier/host"
 )
@@ -70,15 +72,38 @@ type pending struct {
 	list []host.Request
 }
 
-// Wait polls until the batch is done: host.Pending.
+// Wait polls until the batch is done: host.Pending. A drive that does not end its
+// requests by their time is reset, which ends them.
 func (p *pending) Wait(ctx context.Context) error {
 	// Errors of pages are in the requests; one of Wait's own says that their memory
 	// is still in use.
-	if err := p.t.q.Wait(ctx, p.b); err != nil && !p.b.Done() {
-		return err
+	err := p.t.q.Wait(ctx, p.b)
+	if err != nil && !p.b.Done() {
+		if r := p.t.Recover(ctx); r != nil {
+			return errors.Join(err, r)
+		}
+		if err = p.t.q.Wait(ctx, p.b); err != nil && !p.b.Done() {
+			return err
+		}
 	}
 	for i := range p.reqs {
-		p.list[i].Err = p.reqs[i].Err
+		p.list[i].Err, p.list[i].Late = p.reqs[i].Err, late(p.reqs[i].Err)
+	}
+	return nil
+}
+
+// late says whether a request that ended so may still be carried out, or keeps others
+// from its page because an earlier one may.
+func late(err error) bool {
+	var timeout *libnvm.TimeoutError
+	var fenced *volume.FencedPageError
+	return errors.As(err, &timeout) || errors.As(err, &fenced)
+}
+
+// Recover resets the drives, so that nothing of earlier requests can land any more.
+func (t *tier3) Recover(ctx context.Context) error {
+	if err := t.v.Recover(ctx); err != nil {
+		return fmt.Errorf("the drives could not be reset after a time-out: %w", err)
 	}
 	return nil
 }
@@ -107,10 +132,55 @@ func (t *tier3) name(id int) string {
 	return t.arrays[id].name
 }
 
-func (t *tier3) close() error {
-	err := t.q.Close()
-	for _, a := range t.arrays {
-		err = joinClose(err, a.Close)
+// close gives everything back, and closes the store in between by closeStore. A drive
+// that may still use the slots is reset first; if that fails, the end of its controller
+// ends that too.
+func (t *tier3) close(closeStore func() error) error {
+	err := t.freed()
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
+		defer cancel()
+		_ = t.Recover(ctx) // whether it helped is seen next
+		err = t.freed()
 	}
-	return joinClose(err, t.slots.Free)
+	if t.q != nil {
+		return err // a batch has not ended
+	}
+	if t.slots == nil {
+		return closeStore()
+	}
+	if err := closeStore(); err != nil {
+		return err
+	}
+	err = t.slots.Free()
+	if err == nil {
+		t.slots = nil
+	}
+	return err
+}
+
+// freed closes what is still open, as far as it goes.
+func (t *tier3) freed() error {
+	if t.q != nil {
+		t.q.Poll() // takes what a reset has ended
+		if err := t.q.Close(); err != nil {
+			return err
+		}
+		t.q = nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, a := range t.arrays {
+		if err := a.Close(); err != nil {
+			return err
+		}
+		delete(t.arrays, id)
+	}
+	if t.slots != nil {
+		if err := t.slots.Free(); err != nil {
+			return err
+		}
+		t.slots = nil
+	}
+	return nil
 }

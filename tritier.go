@@ -31,6 +31,9 @@ type (
 // ErrClosed is what a closed Memory answers.
 var ErrClosed = host.ErrClosed
 
+// ErrNotClosed is a Close that left the Memory open: its context ended first.
+var ErrNotClosed = host.ErrNotClosed
+
 // Access is a page access, as Config.Observe is told.
 type Access struct {
 	Array string
@@ -40,13 +43,14 @@ type Access struct {
 
 // Memory is a set of named arrays over three tiers.
 type Memory struct {
-	cfg    *parsed
-	vol    *volume.Volume
-	eng    orchestrator
-	stop   context.CancelFunc
-	mu     sync.Mutex // guards arrays; taken before the engine's lock
-	arrays map[string]*openArray
-	closed bool
+	cfg      *parsed
+	vol      *volume.Volume
+	eng      orchestrator
+	stop     context.CancelFunc
+	mu       sync.Mutex // guards arrays; taken before the engine's lock
+	arrays   map[string]*openArray
+	closed   bool // takes no work
+	released bool // has given everything back
 }
 
 // Open assembles a Memory and opens its store, or makes it. ctx bounds the opening
@@ -98,29 +102,44 @@ func (m *Memory) Flush(ctx context.Context) error { return m.eng.flush(ctx) }
 // caller may run.
 func (m *Memory) Check() error { return m.eng.check() }
 
-// Close flushes, closes the store and frees the tiers. Its error says what could
-// not be written: it is lost. A second Close does nothing.
+// Close flushes, closes the store and frees the tiers. Its error says what could not
+// be written: it is lost. When ctx ends before all was written, or kernels still run,
+// the Memory stays open and Close can be called again. A Close after one that closed
+// the Memory does nothing.
 func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.released {
 		return nil
 	}
-	m.closed = true
-	return joinClose(m.eng.finish(ctx), m.release)
-}
-
-// release gives back what was opened, the last first. When kernels still use the
-// drives, they stay.
-func (m *Memory) release() error {
-	if m.eng != nil {
-		if err := m.eng.release(); err != nil {
+	var err error
+	if !m.closed {
+		if err = m.eng.finish(ctx); errors.Is(err, ErrNotClosed) {
 			return err
 		}
+		m.closed = true
 	}
-	err := m.vol.Close()
+	return joinClose(err, m.release)
+}
+
+// release gives back what was opened, the last first. When kernels or drives still use
+// something, it stays, and release can be called again.
+func (m *Memory) release() error {
+	closeStore := m.vol.Close
+	if m.eng == nil {
+		return joinClose(closeStore(), m.halt)
+	}
+	if err := m.eng.release(closeStore); err != nil {
+		return err
+	}
+	return m.halt()
+}
+
+// halt ends the drives' service threads.
+func (m *Memory) halt() error {
 	m.stop()
-	return err
+	m.released = true
+	return nil
 }
 
 // ArrayInfo describes an array of a store.
@@ -157,6 +176,9 @@ func (m *Memory) DropArray(ctx context.Context, name string) error {
 	defer m.mu.Unlock()
 	if m.closed {
 		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	key, ok := m.find(name)
 	if !ok {

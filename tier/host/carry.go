@@ -23,7 +23,7 @@ type ioLists struct {
 func (m *Memory) carry(w *tier.Wave) error {
 	// What has begun is ended, also when the caller gave up meanwhile: a wave
 	// cut in two would leave the tiers unknown.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), m.o.Timeout)
+	ctx, cancel := m.bounded(m.ctx)
 	defer cancel()
 	begun := m.began()
 	defer func() { m.ended(EventMiss, begun, len(w.Misses), 0) }()
