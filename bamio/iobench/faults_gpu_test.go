@@ -20,6 +20,15 @@ const faultDeadline = 400 * time.Millisecond
 // faulty opens one software drive with rules, filled while they hit nothing.
 func faulty(t *testing.T, ctx *cuda.Context, drives context.Context, rules ...soft.Rule) *setup {
 	t.Helper()
+	return faultyWithin(t, ctx, drives, faultDeadline, rules...)
+}
+
+// patient is a deadline that also holds where others use the processors too.
+const patient = time.Minute
+
+// faultyWithin is faulty with another deadline.
+func faultyWithin(t *testing.T, ctx *cuda.Context, drives context.Context, deadline time.Duration, rules ...soft.Rule) *setup {
+	t.Helper()
 	plan, err := soft.NewFaultPlan(5, rules...)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +39,7 @@ func faulty(t *testing.T, ctx *cuda.Context, drives context.Context, rules ...so
 	}
 	s := &setup{drives: ds}
 	s.engine, err = bamio.Open(t.Context(), bamio.Options{GPU: ctx, Drives: []bamio.Drive{{Name: "mem", Controller: ds[0].Controller}},
-		Queues: 8, Depth: 32, Buffers: 32 * 32, Deadline: faultDeadline, Grace: time.Second})
+		Queues: 8, Depth: 32, Buffers: 32 * 32, Deadline: deadline, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +84,7 @@ func testStatuses(t *testing.T, ctx *cuda.Context, commands uint64) {
 	rule := func(queue uint16, limit uint64, f soft.Fault) soft.Rule {
 		return soft.Rule{Queue: queue, Opcodes: []libnvm.Opcode{libnvm.OpRead}, Nth: 10, Limit: limit, Fault: f}
 	}
-	s := faulty(t, ctx, context.Background(), rule(1, 7, soft.Fault{Status: libnvm.StatusUnrecoveredRead}),
+	s := faultyWithin(t, ctx, context.Background(), patient, rule(1, 7, soft.Fault{Status: libnvm.StatusUnrecoveredRead}),
 		rule(2, 11, soft.Fault{Status: libnvm.StatusInternalError}), rule(3, 13, soft.Fault{Status: libnvm.StatusNamespaceNotReady}),
 		rule(4, 2, soft.Fault{Drop: true}), rule(5, 3, soft.Fault{Status: libnvm.StatusUnrecoveredRead}))
 	defer s.close(t)
@@ -114,7 +123,7 @@ func testManyStatuses(t *testing.T, ctx *cuda.Context) {
 		rules = append(rules, soft.Rule{Opcodes: []libnvm.Opcode{libnvm.OpRead}, FirstLBA: first, LastLBA: first + per - 1,
 			Fault: soft.Fault{Status: libnvm.Status(0x300 + i)}})
 	}
-	s := faulty(t, ctx, context.Background(), rules...)
+	s := faultyWithin(t, ctx, context.Background(), patient, rules...)
 	defer s.close(t)
 	r, err := s.bench.Run(t.Context(), iobench.Job{Bytes: 4096, ReadShare: 1, Pattern: iobench.Sequential, Area: 2 * kinds * 4096, Warps: 1, Lanes: 4, Data: 7,
 		Commands: 3 * 2 * kinds})
