@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -207,9 +208,9 @@ func (v *Volume) verify(page, got uint64) (verdict, uint64, error) {
 // not touched.
 func (v *Volume) checkpoint() error {
 	if !v.Checksums() {
-		return v.flush()
+		return v.flush(context.Background())
 	}
-	if err := v.flush(); err != nil {
+	if err := v.flush(context.Background()); err != nil {
 		return err
 	}
 	if err := v.writeTable(); err != nil {
@@ -236,7 +237,7 @@ func (v *Volume) writeTable() error {
 				return err
 			}
 		}
-		if err := v.flush(); err != nil {
+		if err := v.flush(context.Background()); err != nil {
 			return err
 		}
 		// Only now may the other copy go: an attempt that failed is repeated on

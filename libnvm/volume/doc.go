@@ -24,6 +24,18 @@
 // that timed out is guarded in the same way, by ErrHeld. A producer that bypasses
 // the volume, see Array.Layout, has to keep this order by itself.
 //
+// # Metadata
+//
+// Labels, directory, intent log and checksum table are read and written, and
+// members flushed, by calls that wait: each operation for at most 30 s, or what
+// Options.MetadataTimeout, OpenOptions.MetadataTimeout or Volume.SetMetadataTimeout
+// says. Within this time an operation that the member answers with a status
+// without DNR ("do not retry"), such as Internal Error, is sent again, at most
+// twice. A status with DNR fails the call at once, and so does a flush with the
+// status of a medium, since writes were lost then. An operation that timed out, or
+// that a reset ended, is never sent again: it may still land. Pages of batches are
+// sent once only; the caller, who has each page's error, decides about them.
+//
 // # Checksums
 //
 // A volume made with Options.Checksums verifies every page that it reads:

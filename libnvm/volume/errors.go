@@ -20,9 +20,9 @@ var (
 	// memory is still in use: reset the controllers.
 	ErrStuck = errors.New("volume: a member did not end its operations at the deadline; their memory is still in use until it is reset")
 	// ErrHeld is metadata that is not touched because an earlier operation on it
-	// timed out and may still land. Volume.Recover, or a reset of the member's
+	// timed out, or was left in flight by FlushContext, and may still land. Volume.Recover, or a reset of the member's
 	// controller, ends that.
-	ErrHeld = errors.New("volume: an operation on metadata timed out and may still land; reset the member's controller (Volume.Recover), then try again")
+	ErrHeld = errors.New("volume: an operation on metadata timed out or has not ended and may still land; reset the member's controller (Volume.Recover), then try again")
 	// ErrNoReset is a member whose controller the volume does not own.
 	ErrNoReset = errors.New("volume: the member's controller is not the volume's to reset; reset it where it was opened")
 )

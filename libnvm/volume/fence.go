@@ -139,7 +139,7 @@ func (v *Volume) Recover(ctx context.Context) error {
 			return errors.Join(append(errs, err)...)
 		}
 		err := r.Reset()
-		if errors.Is(err, ErrNoReset) && !needed[i] && v.meta[i].queue.Held() == 0 {
+		if errors.Is(err, ErrNoReset) && !needed[i] && !v.meta[i].held() {
 			continue
 		}
 		if err != nil {

@@ -69,7 +69,7 @@ func (v *Volume) wipe(i int) error {
 	if err := io.zero(dirOffset, int64(v.label.DataOffset)-dirOffset); err != nil {
 		return err
 	}
-	return io.flush()
+	return io.do(Op{Kind: OpFlush})
 }
 
 func (v *Volume) writeLabel(i int) error {
@@ -86,14 +86,14 @@ func (v *Volume) writeLabel(i int) error {
 }
 
 // identify reads the members' labels and puts them in order.
-func identify(members []Member) ([]Member, *label, error) {
+func identify(members []Member, p *patience) ([]Member, *label, error) {
 	if len(members) < 1 || len(members) > MaxMembers {
 		return nil, nil, fmt.Errorf("volume: %d members, 1 to %d are possible", len(members), MaxMembers)
 	}
 	sorted := make([]Member, len(members))
 	var first *label
 	for _, m := range members {
-		l, err := readLabel(m)
+		l, err := readLabel(m, p)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -130,8 +130,8 @@ func belongs(m Member, l, first *label, sorted []Member) error {
 }
 
 // readLabel reads a member's label from the first copy that is valid.
-func readLabel(m Member) (*label, error) {
-	io, err := openMeta(m, 2*labelSize)
+func readLabel(m Member, bound *patience) (*label, error) {
+	io, err := openMeta(m, 2*labelSize, bound)
 	if err != nil {
 		return nil, err
 	}

@@ -26,18 +26,5 @@ func (e *UncleanError) Error() string {
 // give ErrReadOnly. A volume that was not closed properly gives an *UncleanError. On
 // success the volume owns the members.
 func OpenReadOnly(members []Member) (*Volume, error) {
-	sorted, l, err := identify(members)
-	if err != nil {
-		return nil, err
-	}
-	v, err := assemble(sorted, l)
-	if err != nil {
-		return nil, err
-	}
-	v.readOnly = true
-	if err := v.load(); err != nil {
-		return nil, errors.Join(err, v.closeMeta())
-	}
-	v.broken = ErrReadOnly
-	return v, nil
+	return OpenWith(members, OpenOptions{ReadOnly: true})
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -21,6 +22,18 @@ type Options struct {
 	// checksums, rounded to its unit. It bounds the pages written between two
 	// checkpoints, at least 30 per 512 bytes and at least one batch. 1 MiB when zero.
 	LogBytes int
+	// MetadataTimeout is that of Volume.SetMetadataTimeout, from the first
+	// operation of Create on.
+	MetadataTimeout time.Duration
+}
+
+// OpenOptions are the choices at OpenWith.
+type OpenOptions struct {
+	// ReadOnly is what OpenReadOnly does.
+	ReadOnly bool
+	// MetadataTimeout is that of Volume.SetMetadataTimeout, from the first
+	// operation of OpenWith on.
+	MetadataTimeout time.Duration
 }
 
 // Volume is a set of members over which the pages of arrays are striped. Its
@@ -33,6 +46,7 @@ type Volume struct {
 	members  []Member
 	zeroSum  uint64 // xxhash of a page of zeroes
 	recovery Recovery
+	patience *patience // what bounds metadata I/O; changed without mu
 
 	mu     sync.Mutex
 	meta   []*metaIO
@@ -81,7 +95,7 @@ func Create(members []Member, o Options) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := assemble(members, l)
+	v, err := assemble(members, l, newPatience(o.MetadataTimeout))
 	if err != nil {
 		return nil, err
 	}
@@ -133,17 +147,26 @@ func newLabel(members []Member, o *Options) (*label, error) {
 // Open finds the volume that the members, in any order, make up, checks that
 // it is complete and was not damaged, and recovers it when it was not closed.
 // On success the volume owns the members.
-func Open(members []Member) (*Volume, error) {
-	sorted, l, err := identify(members)
+func Open(members []Member) (*Volume, error) { return OpenWith(members, OpenOptions{}) }
+
+// OpenWith is Open with options.
+func OpenWith(members []Member, o OpenOptions) (*Volume, error) {
+	p := newPatience(o.MetadataTimeout)
+	sorted, l, err := identify(members, p)
 	if err != nil {
 		return nil, err
 	}
-	v, err := assemble(sorted, l)
+	v, err := assemble(sorted, l, p)
 	if err != nil {
 		return nil, err
 	}
+	v.readOnly = o.ReadOnly
 	if err := v.load(); err != nil {
 		return nil, errors.Join(err, v.closeMeta())
+	}
+	if o.ReadOnly {
+		v.broken = ErrReadOnly
+		return v, nil
 	}
 	if err := v.start(); err != nil {
 		return nil, errors.Join(err, v.closeMeta())
@@ -152,12 +175,12 @@ func Open(members []Member) (*Volume, error) {
 }
 
 // assemble makes the volume in memory and opens the ways to its members.
-func assemble(members []Member, l *label) (*Volume, error) {
-	v := &Volume{label: *l, members: members, arrays: map[uint64]*Array{}, pending: map[uint64]*pendingPage{}, fences: map[uint64]fence{}}
+func assemble(members []Member, l *label, p *patience) (*Volume, error) {
+	v := &Volume{label: *l, members: members, patience: p, arrays: map[uint64]*Array{}, pending: map[uint64]*pendingPage{}, fences: map[uint64]fence{}}
 	v.zeroSum = xxhash.Sum64(make([]byte, l.PageSize))
 	bytes := max(dirSlot, int(l.PageSize), int(l.LogHalf))
 	for _, m := range members {
-		io, err := openMeta(m, bytes)
+		io, err := openMeta(m, bytes, p)
 		if err != nil {
 			return nil, errors.Join(err, v.closeMeta())
 		}
@@ -260,26 +283,6 @@ func (v *Volume) finish() error {
 	d := *v.dir
 	d.open = false
 	return v.commit(&d)
-}
-
-// Flush makes every page write that completed before the call durable. A
-// *DurabilityError names the pages of which a write timed out and may still
-// land: theirs is unknown, all others are durable.
-func (v *Volume) Flush() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed {
-		return ErrClosed
-	}
-	return errors.Join(v.flush(), v.unknown())
-}
-
-func (v *Volume) flush() error {
-	var errs []error
-	for _, io := range v.meta {
-		errs = append(errs, io.flush())
-	}
-	return errors.Join(errs...)
 }
 
 // PageSize is the size of a page in bytes.
