@@ -24,7 +24,7 @@ func faulty(t *testing.T, ctx *cuda.Context, drives context.Context, rules ...so
 }
 
 // patient is a deadline that also holds where others use the processors too.
-const patient = time.Minute
+const patient = 10 * time.Second
 
 // faultyWithin is faulty with another deadline.
 func faultyWithin(t *testing.T, ctx *cuda.Context, drives context.Context, deadline time.Duration, rules ...soft.Rule) *setup {
