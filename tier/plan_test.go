@@ -313,6 +313,24 @@ func TestPlanBreaks(t *testing.T) {
 	}
 }
 
+// TestPlanEpochs: the wave's number may wrap.
+func TestPlanEpochs(t *testing.T) {
+	_, p := newStore(t, "tier-order", 2, 2, 20, 8, 1, 0)
+	for page := range placement.Page(20) {
+		p.mark[page] = 1 // touched long ago, in wave 1
+	}
+	p.epoch = 1<<32 - 2
+	for i := range 4 {
+		if err := p.Access(0, Read, i); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, p)
+	}
+	if p.epoch == 0 || p.touched(7) {
+		t.Errorf("in wave %d, page 7 is taken for touched", p.epoch)
+	}
+}
+
 // TestPlanConfigs that cannot work are refused.
 func TestPlanConfigs(t *testing.T) {
 	ok := config(t, "tier-order", 2, 2, 10, 0, nil)

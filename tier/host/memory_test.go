@@ -350,8 +350,20 @@ func TestPins(t *testing.T) {
 	if _, err := w.Pin(t.Context(), pages[:1]); err != nil {
 		t.Errorf("pinned twice: %v", err)
 	}
+	if err := w.DropArray(base); err == nil {
+		t.Error("an array with pinned pages is dropped")
+	}
 	w.Unpin(pages)
 	w.Unpin(pages[:1])
+	for _, p := range []placement.Page{base, base + 19} { // its first and last
+		if _, err := w.Pin(t.Context(), []placement.Page{p}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.DropArray(base); err == nil {
+			t.Errorf("an array whose page %d is pinned is dropped", p-base)
+		}
+		w.Unpin([]placement.Page{p})
+	}
 	if len(w.pins) != 0 {
 		t.Errorf("pins left: %v", w.pins)
 	}
@@ -418,6 +430,114 @@ func TestFlushSaysWhatItCouldNot(t *testing.T) {
 	}
 }
 
+// TestHalfPages: two spans of one half of a page do not make a whole one.
+func TestHalfPages(t *testing.T) {
+	w := newWorld(t, "bypass", [3]int{1, 0, 2}, 3)
+	base := w.array(t, 7, 4)
+	whole := bytes.Repeat([]byte{9}, testPage)
+	write := func(p placement.Page, buf []byte, spans ...Span) {
+		t.Helper()
+		for i := range spans {
+			spans[i].Page = base + p
+		}
+		if err := w.Run(t.Context(), &Batch{Op: tier.Write, Lanes: 2, Buffer: Buffer{Bytes: buf}, Spans: spans}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(0, whole, Span{Length: testPage})
+	write(1, whole, Span{Length: testPage}) // page 0 is in T3 now
+	write(0, make([]byte, testPage), Span{Length: testPage / 2}, Span{Length: testPage / 2})
+	got := make([]byte, testPage)
+	if err := w.Run(t.Context(), &Batch{Op: tier.Read, Buffer: Buffer{Bytes: got}, Spans: []Span{{Page: base, Length: testPage}}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := append(make([]byte, testPage/2), whole[testPage/2:]...); !bytes.Equal(got, want) {
+		t.Errorf("%x", got)
+	}
+}
+
+// TestFlushRetries: a flush tries again too, and is not stopped in the middle by its
+// context: what has begun is ended.
+func TestFlushRetries(t *testing.T) {
+	w := newWorld(t, "tier-order", [3]int{8, 8, 8}, 3)
+	w.o.Retries = 40
+	base := w.array(t, 7, 14)
+	for p := range placement.Page(14) {
+		b := &Batch{Op: tier.Write, Buffer: Buffer{Bytes: []byte("12345678")}, Spans: []Span{{Page: base + p, Length: 8}}}
+		if err := w.Run(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.disk.failing, w.disk.timeouts, w.disk.delay = 0.5, 0.5, 5*time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 7*time.Millisecond)
+	defer cancel()
+	err := w.Flush(ctx)
+	var fe *FlushError
+	if !errors.As(err, &fe) && err != nil {
+		t.Fatal(err)
+	}
+	if fe != nil && errors.Is(err, errInjected) && fe.Failed > 0 {
+		t.Errorf("pages were given up: %v", err)
+	}
+	for {
+		if err := w.Flush(t.Context()); err == nil {
+			break
+		} else if errors.As(err, &fe); fe.Failed > 0 {
+			t.Fatalf("pages were given up: %v", err)
+		}
+	}
+	if s := w.Stats(); s.Retries == 0 || s.Recoveries == 0 || s.Counters.FinalDirty != 0 {
+		t.Errorf("%d retries, %d recoveries, %d dirty pages", s.Retries, s.Recoveries, s.Counters.FinalDirty)
+	}
+}
+
+// TestNothingRunsOn: when a copy fails, no request is under way any more when the error
+// comes back.
+func TestNothingRunsOn(t *testing.T) {
+	w := newWorld(t, "bypass", [3]int{1, 0, 4}, 3)
+	base := w.array(t, 7, 4)
+	write := func(p placement.Page) error {
+		return w.Run(t.Context(), &Batch{Op: tier.Write, Buffer: Buffer{Bytes: make([]byte, 8)}, Spans: []Span{{Page: base + p, Length: 8}}})
+	}
+	if err := write(0); err != nil {
+		t.Fatal(err)
+	}
+	w.disk.delay, w.ram.broken = 50*time.Millisecond, errInjected
+	if err := write(1); err == nil {
+		t.Error("a copy that fails is not told")
+	}
+	if n := w.disk.running.Load(); n != 0 {
+		t.Errorf("%d requests run on", n)
+	}
+}
+
+// TestNumbersAgain: page numbers of dropped arrays are used again, whole or in part.
+func TestNumbersAgain(t *testing.T) {
+	w := newWorld(t, "tier-order", [3]int{2, 2, 2}, 3)
+	var bases []placement.Page
+	for i := range 5 {
+		bases = append(bases, w.array(t, i, 10))
+	}
+	for _, i := range []int{1, 3, 2} { // the last joins the three
+		if err := w.DropArray(bases[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.array(t, 9, 25); got != bases[1] {
+		t.Errorf("25 pages begin at %d, not where 30 are free at %d", got, bases[1])
+	}
+	if got := w.array(t, 10, 5); got != bases[1]+25 {
+		t.Errorf("5 pages begin at %d", got)
+	}
+	if got := w.array(t, 11, 5); got != 50 {
+		t.Errorf("5 more begin at %d", got)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, base := range []placement.Page{bases[0], bases[1], bases[4]} {
+		step1(t, w, rng, base, make([]uint64, 10*perPage), tier.Read, 1)
+	}
+}
+
 // TestRetries: with retries, a fault now and then is not seen.
 func TestRetries(t *testing.T) {
 	w := newWorld(t, "tier-order", [3]int{2, 2, 8}, 3)
@@ -473,6 +593,14 @@ func TestDrop(t *testing.T) {
 				t.Fatal(err)
 			}
 			step1(t, w, rng, keep, want, tier.Write, uint64(i))
+		}
+		for range 3 { // clean pages of it in T1 whose copies are in T2, where the policy keeps them
+			for p := range placement.Page(6) {
+				b := &Batch{Op: tier.Read, Buffer: Buffer{Bytes: make([]byte, 8)}, Spans: []Span{{Page: base + p, Length: 8}}}
+				if err := w.Run(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 		if err := w.DropArray(base); err != nil {
 			t.Fatal(err)
