@@ -445,7 +445,7 @@ func TestHalfPages(t *testing.T) {
 		}
 	}
 	write(0, whole, Span{Length: testPage})
-	write(1, whole, Span{Length: testPage}) // page 0 is in T3 now
+	write(1, bytes.Repeat([]byte{7}, testPage), Span{Length: testPage}) // page 0 is in T3 now
 	write(0, make([]byte, testPage), Span{Length: testPage / 2}, Span{Length: testPage / 2})
 	got := make([]byte, testPage)
 	if err := w.Run(t.Context(), &Batch{Op: tier.Read, Buffer: Buffer{Bytes: got}, Spans: []Span{{Page: base, Length: testPage}}}); err != nil {
