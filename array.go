@@ -166,6 +166,11 @@ func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, value
 	if len(indices) == 0 {
 		return nil
 	}
+	done, err := a.a.use()
+	if err != nil {
+		return err
+	}
+	defer done()
 	return a.m.eng.elements(ctx, a.a, op, indices, buf)
 }
 
@@ -197,5 +202,10 @@ func (a *Array[T]) run(ctx context.Context, op tier.Op, first, n uint64, buf hos
 	if err := a.checkRange(first, n); err != nil || n == 0 {
 		return err
 	}
+	done, err := a.a.use()
+	if err != nil {
+		return err
+	}
+	defer done()
 	return a.m.eng.run(ctx, a.a, op, first, n, buf)
 }

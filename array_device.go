@@ -81,6 +81,11 @@ func (a *Array[T]) Ref() (ArrayRef, error) {
 	if !ok {
 		return ArrayRef{}, ErrNoRef
 	}
+	done, err := a.a.use()
+	if err != nil {
+		return ArrayRef{}, err
+	}
+	defer done()
 	return o.ref(a.a)
 }
 

@@ -203,6 +203,48 @@ func TestHugeSizes(t *testing.T) {
 	}
 }
 
+// TestDropped: a handle of a dropped array answers with an error, also when its page
+// numbers have become another array's, and calls under way keep it.
+func TestDropped(t *testing.T) {
+	m := open(t, tritier.Config{Store: "mem:8MiB", PageSize: page, T1: 4 * page, T2: 4 * page})
+	for range 20 {
+		a, err := tritier.NewArray[uint64](t.Context(), m, "a", 3*page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan error)
+		go func() {
+			var err error
+			for err == nil {
+				err = a.Write(context.Background(), 0, []uint64{77})
+			}
+			over <- err
+		}()
+		time.Sleep(time.Millisecond)
+		if err := m.DropArray(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := tritier.NewArray[uint64](t.Context(), m, "b", 3*page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dropped *tritier.DroppedError
+		if err := <-over; !errors.As(err, &dropped) {
+			t.Errorf("%v", err)
+		}
+		_, pinErr := a.Pin(t.Context(), 0, 1)
+		for _, err := range []error{a.Read(t.Context(), 0, make([]uint64, 1)), a.Prefetch(t.Context(), []uint64{0}), pinErr} {
+			if !errors.As(err, &dropped) {
+				t.Errorf("%v", err)
+			}
+		}
+		compare(t, b, make([]uint64, b.Len()))
+		if err := m.DropArray(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestManyArrays: page numbers of dropped arrays are used again.
 func TestManyArrays(t *testing.T) {
 	m := open(t, tritier.Config{Store: "mem:8MiB", PageSize: page, T1: 4 * page, T2: 4 * page})

@@ -2,6 +2,8 @@ package tritier
 
 import (
 	"context"
+	"fmt"
+	"sync"
 
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier"
@@ -40,6 +42,25 @@ type openArray struct {
 	size    uint64 // bytes of an element
 	perPage uint64 // elements of a page; none lies across two
 	first   uint64 // the engine's number of its first page
+
+	mu      sync.RWMutex // held for reading by calls on the array; taken after Memory.mu, before the engine's lock
+	dropped bool         // its page numbers may be another array's
+}
+
+// DroppedError is a call on an array that DropArray has deleted.
+type DroppedError struct{ Array string }
+
+// Error names the array.
+func (e *DroppedError) Error() string { return fmt.Sprintf("array %q was dropped", e.Array) }
+
+// use keeps the array from being dropped until the function that it returns is called.
+func (a *openArray) use() (done func(), err error) {
+	a.mu.RLock()
+	if a.dropped {
+		a.mu.RUnlock()
+		return nil, &DroppedError{a.key.name}
+	}
+	return a.mu.RUnlock, nil
 }
 
 // take is how many of left elements lie on the page of element x.

@@ -25,7 +25,11 @@ func (a *Array[T]) Pin(ctx context.Context, first, n uint64) (*Pinned[T], error)
 	if len(p.pages) == 0 {
 		return p, nil
 	}
-	var err error
+	used, err := a.a.use()
+	if err != nil {
+		return nil, err
+	}
+	defer used()
 	if p.frames, err = a.m.eng.pin(ctx, a.a, p.pages); err != nil {
 		return nil, err
 	}

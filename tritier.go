@@ -185,12 +185,23 @@ func (m *Memory) DropArray(ctx context.Context, name string) error {
 		return fmt.Errorf("array %q: %w", name, volume.ErrNoArray)
 	}
 	if a := m.arrays[name]; a != nil {
-		if err := m.eng.drop(ctx, a); err != nil {
+		if err := m.drop(ctx, a); err != nil {
 			return err
 		}
-		delete(m.arrays, name)
 	}
 	return m.vol.DeleteArray(key)
+}
+
+// drop forgets an open array, once no call on it is under way.
+func (m *Memory) drop(ctx context.Context, a *openArray) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := m.eng.drop(ctx, a); err != nil {
+		return err
+	}
+	a.dropped = true
+	delete(m.arrays, a.key.name)
+	return nil
 }
 
 // find is the name under which the store keeps an array.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +65,7 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 		rec.boundary()
 	}
 	mem, err := lib.Open(ctx, c)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(c.Store, "size=") {
 		return nil, fmt.Errorf("%w: to make a file, give its size: file:PATH?size=SIZE", err)
 	}
 	if err != nil {
