@@ -115,6 +115,41 @@ func TestGoneDrive(t *testing.T) {
 	closeMemory(t, open(t, tritier.Config{Store: c.Store, T1: 4 * page, Buffers: 8 * page}))
 }
 
+// TestLostMetadata: a flush, or a write of the store's own, whose completion is lost
+// ends in about the time-out, and the memory goes on.
+func TestLostMetadata(t *testing.T) {
+	for name, c := range map[string]struct {
+		op   byte
+		sums bool
+	}{"flush": {0, false}, "flush with checksums": {0, true}, "log": {opWrite, true}} {
+		t.Run(name, func(t *testing.T) {
+			var n atomic.Int32
+			f := &faultFunc{f: func(x *soft.CommandInfo) soft.Fault { return soft.Fault{Drop: byte(x.Opcode) == c.op && n.Add(1) == 1} }}
+			cfg := withFaults(f, "file:"+filepath.Join(t.TempDir(), "s")+"?size=8MiB")
+			cfg.Checksums = c.sums
+			m, a := faultyArray(t, cfg)
+			want := make([]uint64, a.Len())
+			for i := range want {
+				want[i] = uint64(i) * 5
+			}
+			f.on.Store(true)
+			begun := time.Now()
+			if err := errors.Join(a.Write(t.Context(), 0, want), m.Flush(t.Context())); err != nil {
+				t.Error(err)
+			}
+			if n.Load() == 0 {
+				t.Error("nothing was lost")
+			}
+			if d := time.Since(begun); d > 20*time.Second {
+				t.Errorf("it took %v", d)
+			}
+			f.on.Store(false)
+			compare(t, a, want)
+			closeMemory(t, m)
+		})
+	}
+}
+
 // TestRetries: a status that says "try again" is not seen.
 func TestRetries(t *testing.T) {
 	var n atomic.Int32

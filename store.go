@@ -52,7 +52,7 @@ func closeMembers(members []volume.Member, err error) error {
 func openVolume(p *parsed, members []volume.Member) (*volume.Volume, error) {
 	var format *volume.FormatError
 	if !p.inMemory() {
-		v, err := volume.Open(members)
+		v, err := volume.OpenWith(members, volume.OpenOptions{MetadataTimeout: p.Timeout})
 		if err == nil || !errors.As(err, &format) {
 			return v, err
 		}
@@ -60,7 +60,7 @@ func openVolume(p *parsed, members []volume.Member) (*volume.Volume, error) {
 			return nil, &NoStoreError{p.Store, err}
 		}
 	}
-	return volume.Create(members, volume.Options{PageSize: int(p.PageSize), Checksums: p.Checksums, Force: p.Force})
+	return volume.Create(members, volume.Options{PageSize: int(p.PageSize), Checksums: p.Checksums, Force: p.Force, MetadataTimeout: p.Timeout})
 }
 
 // fits compares what was asked for with the store that is there, and takes over

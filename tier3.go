@@ -59,6 +59,9 @@ func (t *tier3) Start(list []host.Request) (host.Pending, error) {
 	}
 	b, err := t.q.Start(reqs, t.timeout)
 	if err != nil {
+		for i := range list {
+			list[i].Late = held(err)
+		}
 		return nil, err
 	}
 	return &pending{t, b, reqs, list}, nil
@@ -108,8 +111,25 @@ func (t *tier3) Recover(ctx context.Context) error {
 	return nil
 }
 
-// Flush makes writes durable: host.Tier3.
-func (t *tier3) Flush(context.Context) error { return t.v.Flush() }
+// Flush makes writes durable: host.Tier3. A drive that does not answer is reset, and
+// asked once more.
+func (t *tier3) Flush(ctx context.Context) error {
+	err := t.v.FlushContext(ctx)
+	if err == nil || ctx.Err() != nil || !held(err) {
+		return err
+	}
+	if r := t.Recover(ctx); r != nil {
+		return errors.Join(err, r)
+	}
+	return t.v.FlushContext(ctx)
+}
+
+// held says whether an operation of the store itself timed out, or is not begun
+// because an earlier one did and may still land.
+func held(err error) bool {
+	var unknown *volume.DurabilityError
+	return late(err) || errors.Is(err, volume.ErrHeld) || errors.As(err, &unknown)
+}
 
 func (t *tier3) add(id int, name string, a *volume.Array) {
 	t.mu.Lock()
