@@ -117,6 +117,10 @@ func (e *Engine) upload(ctx context.Context) error {
 // their argument. It is valid until Close.
 func (e *Engine) Ptr() cuda.Ptr { return e.at }
 
+// StopPtr is the GPU's address of the word that asks kernels to end: not 0 from Stop
+// to Resume. It is for waits of device code that are not bamio's own.
+func (e *Engine) StopPtr() cuda.Ptr { return e.control.DevicePtr().Add(stopAt) }
+
 // Context is the GPU that the engine is for.
 func (e *Engine) Context() *cuda.Context { return e.gpu }
 

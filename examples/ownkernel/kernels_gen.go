@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:19bf5cf29cd58b3f3ab0df887304f68519ae6853de9bd237685fe919eeec22be
+// sha256:e6522eb3043b1d08e6e8e02fb8480304602db30c20fc5dd548535fb4d7b103b6
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

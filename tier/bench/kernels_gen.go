@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7116aad8f53eaeef83cb13f17f510d3089db48b006ba7d68b2a3173bb2224fd5
+// sha256:9a021ce567abf4c972e7eec59d494d8bdf21f451d91375c0347b69ebd9d4dd35
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -65,9 +65,24 @@ TRITIER_DEVICE Context<S> open_context(const Engine* e, uint32_t user) {
 // count adds to a counter; one lane of a group calls it.
 TRITIER_DEVICE void count(uint64_t* counter, uint64_t n = 1) { atomic_add_relaxed_gpu(counter, n); }
 
-// note_error keeps the first error for the host.
+// in_vain says that a status stands for a wait that has ended without an answer.
+TRITIER_DEVICE bool in_vain(uint32_t status) {
+    status &= ~static_cast<uint32_t>(kWriteBack);
+    return status == kWaitTimeout || status == kWaitStopped || status == kNoSlot || status == kNoPlace;
+}
+
+// stop_asked looks whether kernels are to end. The word is far away.
+TRITIER_DEVICE bool stop_asked(const Engine* e) {
+    return e->stop != 0 && load_relaxed_sys(reinterpret_cast<const uint32_t*>(e->stop)) != 0;
+}
+
+// note_error keeps the first error for the host. In a batch, nobody else waits for
+// what one has waited for in vain: each would take its own deadline.
 template <class S>
 TRITIER_DEVICE void note_error(const Context<S>& t, uint32_t page, uint32_t status) {
+    if (t.e->give_up != 0 && in_vain(status)) {
+        store_relaxed_sys(reinterpret_cast<uint32_t*>(t.e->stop), 1);
+    }
     uint64_t* first = &t.hot()->first_error;
     if (load_relaxed_gpu(first) == 0) {
         atomic_cas_relaxed_gpu(first, 0, static_cast<uint64_t>(status) << 32 | page);
@@ -100,7 +115,7 @@ struct Wait {
     // kWaitStopped. The host's stop word is far away: it is looked at seldom.
     TRITIER_DEVICE uint32_t over(const Engine* e) {
         looks++;
-        if (looks % 256 == 0 && e->stop != 0 && load_relaxed_sys(reinterpret_cast<const uint32_t*>(e->stop)) != 0) {
+        if (looks % 256 == 0 && stop_asked(e)) {
             return kWaitStopped;
         }
         return looks % 4 == 0 && longer_than(e->deadline_ns) ? kWaitTimeout : kTierOk;

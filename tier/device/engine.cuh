@@ -33,6 +33,7 @@ enum : uint32_t { kReadOp = 0, kWriteOp = 1, kOverwriteOp = 2, kPrefetchOp = 3 }
 enum : uint32_t {
     kTierOk = 0,
     kWaitTimeout = 0x10000,   // a wait took longer than deadline_ns; the same number as bamio's kTimeout
+    kNoPlace = 0x80000,       // no place in a drive's queue within deadline_ns; the same number as bamio's kBusy
     kWaitStopped = 0x50000,   // the host asked kernels to end; the same number as bamio's kStopped
     kAllPinned = 0x100000,    // every frame of T1 is pinned: Hot.frames_needed says how many would do
     kNoSlot = 0x110000,       // no spare slot became free within deadline_ns
@@ -40,6 +41,7 @@ enum : uint32_t {
     kOutOfRange = 0x130000,   // an index outside of the array
     kBadCall = 0x140000,      // arguments that no call may have
     kBroken = 0x150000,       // an invariant does not hold: a defect of this code, or memory overwritten
+    kNotSent = 0x160000,      // the drive was not asked: its queue has failed before, or the batch was given up
     kWriteBack = 0x200000,    // added to a store's status: a victim could not be written back and is where it was
 };
 
@@ -189,6 +191,7 @@ struct alignas(64) Engine {
     uint64_t pin_deadline_ns; // for a frame while all are pinned; below deadline_ns
     uint64_t stop;           // pinned uint32_t: not 0 asks kernels to end; or 0
     uint64_t store;          // the store's own block, by its type
+    uint64_t give_up;        // 1: the first wait in vain sets stop, so that the rest of a batch fails at once
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it.

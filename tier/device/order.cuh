@@ -42,9 +42,10 @@ TRITIER_DEVICE uint32_t enter_log(const Context<S>& t) {
         }
         atomic_add_relaxed_gpu(gate, 0u - 1);
         while ((load_relaxed_gpu(gate) & kCompacting) != 0) {
-            uint32_t why = wait.over(t.e);
-            if (why != kTierOk) {
-                return why;
+            // Who moves a page must not leave it without its place because
+            // kernels were asked to end, and a compaction is short.
+            if (wait.over(t.e) == kWaitTimeout) {
+                return kWaitTimeout;
             }
             relax();
         }
@@ -204,7 +205,7 @@ TRITIER_SLOW uint32_t insert_order(const G& g, const Context<S>& t, uint32_t slo
         uint32_t status = kTierOk;
         if (g.leads()) {
             status = try_insert(t, slot);
-            if (status == kLogFull && wait.over(t.e) != kTierOk) {
+            if (status == kLogFull && wait.over(t.e) == kWaitTimeout) {
                 status = kBroken; // full of live entries: more pages than T2 has places
             }
         }

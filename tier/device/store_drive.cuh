@@ -24,8 +24,17 @@ struct DriveStore {
         const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(d->bamio);
         uint32_t drive = page % d->drives;
         uint64_t lba = d->base_lba + static_cast<uint64_t>(page / d->drives) * d->blocks;
-        return bamio::transfer(g, bamio::open_port(e, bamio::queue_of(e, drive, user)), bamio::open_medium(e, drive), opcode,
-                               bamio::Span{lba, d->blocks, slot, 0});
+        bamio::Port port = bamio::open_port(e, bamio::queue_of(e, drive, user));
+        if (from_leader(g, g.leads() && hopeless(port) ? 1u : 0u) != 0) {
+            return kNotSent;
+        }
+        return bamio::transfer(g, port, bamio::open_medium(e, drive), opcode, bamio::Span{lba, d->blocks, slot, 0});
+    }
+    // hopeless says that a command would end without an answer. It is not sent, since
+    // that would cost its slot: see lost. Only batches look at the host's word, which
+    // is far away.
+    TRITIER_DEVICE bool hopeless(const bamio::Port& port) const {
+        return load_relaxed_gpu(&port.q->failed) != bamio::kOk || (engine->give_up != 0 && stop_asked(engine));
     }
     template <class G>
     TRITIER_DEVICE uint32_t read(const G& g, uint32_t page, uint32_t slot) const {

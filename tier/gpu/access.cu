@@ -7,6 +7,7 @@ using namespace tritier::tier;
 // ptxgen:type ArrayRef size=64 go=github.com/tritier/tritier/tier/layout.ArrayRef
 TRITIER_EXPORT_CONST(report_bytes, sizeof(Report));
 TRITIER_EXPORT_CONST(report_named, kNamed);
+TRITIER_EXPORT_CONST(report_stop_at, offsetof(Report, stop));
 TRITIER_EXPORT_CONST(report_page_at, offsetof(Report, page));
 TRITIER_EXPORT_CONST(report_status_at, offsetof(Report, status));
 

@@ -17,7 +17,8 @@ struct alignas(128) Report {
     uint32_t named;    // of them, entries of which
     uint32_t finished; // warps of a flush that have ended
     uint32_t durable;  // how the store's flush ended
-    uint64_t reserved[2];
+    uint32_t stop;     // not 0: try nothing more; Engine.stop of batches is this word
+    uint32_t reserved[3];
     uint64_t page[kNamed];
     uint32_t status[kNamed];
 };
@@ -31,6 +32,30 @@ TRITIER_DEVICE void report_failure(Report* r, uint64_t page, uint32_t status) {
     }
 }
 
+// given_up says whether the launch is to end: the host asks for it, or an access has
+// waited in vain.
+template <class G>
+TRITIER_DEVICE bool given_up(const G& g, const Report* r) {
+    uint32_t stop = 0;
+    if (g.leads()) {
+        stop = load_relaxed_sys(&r->stop);
+    }
+    return from_leader(g, stop) != 0;
+}
+
+// leave_out counts as failed what a warp does not try any more: each of n from at on,
+// in steps.
+template <class G>
+TRITIER_DEVICE void leave_out(const G& g, Report* r, uint64_t at, uint64_t n, uint64_t step, uint64_t each) {
+    uint64_t out = 0;
+    for (; at < n; at += step) {
+        out += n - at < each ? n - at : each;
+    }
+    if (g.leads()) {
+        atomic_add_relaxed_sys(&r->failed, static_cast<uint32_t>(out));
+    }
+}
+
 // access_elements reads (kReadOp) element index[i] to buffer[i], or writes it, or
 // brings its page to T1. 32 indices in a row are one access of a warp.
 template <class T, class G>
@@ -41,6 +66,10 @@ TRITIER_DEVICE void access_elements(const G& g, uint32_t warp, uint32_t warps, c
     Context<DriveStore> t = a.context(warp);
     uint64_t step = static_cast<uint64_t>(warps) * g.size();
     for (uint64_t first = static_cast<uint64_t>(warp) * g.size(); first < n; first += step) {
+        if (given_up(g, report)) {
+            leave_out(g, report, first, n, step, g.size());
+            return;
+        }
         uint64_t i = first + g.rank();
         bool want = i < n;
         uint64_t x = want ? index[i] : 0;
@@ -79,6 +108,10 @@ TRITIER_DEVICE void access_run(const G& g, uint32_t warp, uint32_t warps, const 
     }
     uint64_t begin = a.page_of(first), pages = a.page_of(first + n - 1) - begin + 1, whole = (1ull << a.page_shift) / sizeof(T);
     for (uint64_t k = warp; k < pages; k += warps) {
+        if (given_up(g, report)) {
+            leave_out(g, report, k, pages, warps, 1);
+            return;
+        }
         uint64_t from = (begin + k - a.first_page) * whole, to = from + whole;
         from = from < first ? first : from;
         to = to > first + n ? first + n : to;
@@ -103,6 +136,10 @@ TRITIER_DEVICE void pin_all(const G& g, uint32_t warp, uint32_t warps, const Eng
             }
             continue;
         }
+        if (given_up(g, report)) {
+            leave_out(g, report, i, n, warps, 1);
+            return;
+        }
         Access a = acquire(g, t, pages[i], kReadOp);
         if (g.leads()) {
             frames[i] = a.status == kTierOk ? a.frame : kNone;
@@ -118,7 +155,7 @@ TRITIER_DEVICE void pin_all(const G& g, uint32_t warp, uint32_t warps, const Eng
 template <class G>
 TRITIER_DEVICE void flush_all(const G& g, uint32_t warp, uint32_t warps, const Engine* e, Report* report) {
     Context<DriveStore> t = open_context<DriveStore>(e, warp);
-    for (uint64_t p = warp; p < e->pages; p += warps) {
+    for (uint64_t p = warp; p < e->pages && !given_up(g, report); p += warps) {
         uint32_t status = flush_page(g, t, static_cast<uint32_t>(p));
         if (status != kTierOk && g.leads()) {
             report_failure(report, p, status);
@@ -129,7 +166,7 @@ TRITIER_DEVICE void flush_all(const G& g, uint32_t warp, uint32_t warps, const E
         last = atomic_add_acq_rel_sys(&report->finished, 1) + 1 == warps ? 1 : 0;
     }
     if (from_leader(g, last) != 0) {
-        uint32_t durable = flush_store(g, t);
+        uint32_t durable = given_up(g, report) ? static_cast<uint32_t>(kWaitStopped) : flush_store(g, t);
         if (g.leads()) {
             report->durable = durable;
         }

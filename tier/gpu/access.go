@@ -42,6 +42,12 @@ func (e *Engine) shape(warps int) cuda.LaunchConfig {
 
 // Elements reads element index[i] of an array to place i of the buffer, writes it from
 // there, or brings its page to T1, for all i. On an *AccessError the others were done.
+//
+// Of this and the other batch calls: the end of ctx asks the kernel to end, and I/O
+// in flight to be the last. What is left out then is unknown. After an access that has
+// waited in vain for Options.Deadline the rest is not tried and counts as failed, so
+// that a batch over a dead drive ends soon. After a *RunningError the buffer still
+// belongs to the kernel.
 func (e *Engine) Elements(ctx context.Context, ref layout.ArrayRef, op tier.Op, index []uint64, buf Buffer) error {
 	if op != tier.Prefetch {
 		if err := buf.holds(uint64(len(index)), ref.ElementShift); err != nil {
@@ -50,9 +56,10 @@ func (e *Engine) Elements(ctx context.Context, ref layout.ArrayRef, op tier.Op, 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return ErrClosed
+	if err := e.ready(ctx); err != nil {
+		return err
 	}
+	ref.Engine = uint64(e.batch.Ptr())
 	var failed AccessError
 	most := min(indexLength, stageBytes>>ref.ElementShift)
 	for at := 0; at < len(index); at += most {
@@ -66,6 +73,10 @@ func (e *Engine) Elements(ctx context.Context, ref layout.ArrayRef, op tier.Op, 
 		}, (len(part)+31)/32)
 		if !failed.take(err) {
 			return err
+		}
+		if failed.ended {
+			failed.Failed += len(index) - at - len(part)
+			break
 		}
 	}
 	return failed.orNil()
@@ -85,9 +96,10 @@ func (e *Engine) Run(ctx context.Context, ref layout.ArrayRef, op tier.Op, first
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return ErrClosed
+	if err := e.ready(ctx); err != nil {
+		return err
 	}
+	ref.Engine = uint64(e.batch.Ptr())
 	var failed AccessError
 	each := uint64(e.o.PageSize) >> ref.ElementShift
 	most := uint64(stageBytes) >> ref.ElementShift // a multiple of a page's
@@ -101,6 +113,10 @@ func (e *Engine) Run(ctx context.Context, ref layout.ArrayRef, op tier.Op, first
 			return err
 		}
 		done += take
+		if failed.ended {
+			failed.Failed += int((n - done + each - 1) / each)
+			break
+		}
 	}
 	return failed.orNil()
 }
@@ -146,73 +162,16 @@ func (e *Engine) ordered(s *cuda.Stream, launch func() error) error {
 
 func (e *Engine) report() cuda.Ptr { return e.shared.DevicePtr().Add(reportAt) }
 
-// wait waits for the engine's stream and reads the report.
-func (e *Engine) wait(ctx context.Context) error {
-	ev, err := e.ctx.NewEvent(false)
-	if err != nil {
-		return err
-	}
-	defer ev.Close()
-	if err := ev.Record(e.stream); err != nil {
-		return err
-	}
-	if err := e.io.Watch(ctx, ev); err != nil {
-		return err
-	}
-	return e.failures()
-}
-
-// failures is the report as an error.
-func (e *Engine) failures() error {
-	r := e.shared.Bytes()[reportAt:]
-	word := func(at int) uint32 { return binary.LittleEndian.Uint32(r[at:]) }
-	if word(0) == 0 {
-		return nil
-	}
-	a := &AccessError{Failed: int(word(0))}
-	for i := range min(int(word(4)), reportNamed) {
-		err := Status(word(reportStatusAt + 4*i)).Err()
-		a.Pages = append(a.Pages, &PageError{binary.LittleEndian.Uint64(r[reportPageAt+8*i:]), err})
-		if errors.Is(err, ErrAllPinned) {
-			a.Needed = e.framesNeeded()
-		}
-	}
-	return a
-}
-
-// take adds the failures of a part, and says whether the batch may go on.
-func (a *AccessError) take(err error) bool {
-	if err == nil {
-		return true
-	}
-	var part *AccessError
-	if !errors.As(err, &part) {
-		return false
-	}
-	a.Failed += part.Failed
-	a.Needed = max(a.Needed, part.Needed)
-	room := max(reportNamed-len(a.Pages), 0)
-	a.Pages = append(a.Pages, part.Pages[:min(room, len(part.Pages))]...)
-	return true
-}
-
-func (a *AccessError) orNil() error {
-	if a.Failed == 0 {
-		return nil
-	}
-	return a
-}
-
 // Flush writes every dirty page to T3, where it stays in its tier, and makes the
 // drives durable. Kernels may run: what they write meanwhile may not be covered.
 func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return ErrClosed
+	if err := e.ready(ctx); err != nil {
+		return err
 	}
 	cfg := e.shape(e.o.Spares) // a page of T1 needs a slot
-	if err := e.ordered(nil, func() error { return e.k.FlushDirty(e.stream, cfg, e.block.Ptr(), e.report()) }); err != nil {
+	if err := e.ordered(nil, func() error { return e.k.FlushDirty(e.stream, cfg, e.batch.Ptr(), e.report()) }); err != nil {
 		return err
 	}
 	if err := e.wait(ctx); err != nil {

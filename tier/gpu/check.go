@@ -123,8 +123,8 @@ func (e *Engine) Dirty(ctx context.Context) (n int, err error) {
 func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return ErrClosed
+	if err := e.ready(ctx); err != nil {
+		return err
 	}
 	if first > e.o.Pages || n > e.o.Pages-first {
 		return fmt.Errorf("pages %d to %d: there are %d", first, first+n, e.o.Pages)

@@ -24,15 +24,18 @@ type Engine struct {
 	stream *cuda.Stream
 	frames *cuda.DeviceMemory
 	memory []*cuda.DeviceMemory // every table
-	block  *cuda.DeviceMemory   // layout.Engine
+	block  *cuda.DeviceMemory   // layout.Engine, for kernels of others
+	batch  *cuda.DeviceMemory   // the same for batch calls, which can be asked to end alone
 	shared *cuda.HostMemory     // see shared_unsafe.go
 	stage  *cuda.HostMemory     // values of batch calls from ordinary memory
 	index  *cuda.HostMemory     // their indices
 	dev    layout.Engine
 	reuse  *refresher // nil without gmt-reuse
 
-	mu     sync.Mutex // guards stream, stage, index, the report, and closed
-	closed bool
+	mu      sync.Mutex // guards stream, stage, index, the report, and the rest
+	closed  bool
+	late    []late // kernels that did not end when they were asked to
+	stopped bool   // kernels were asked to end, and not yet resumed
 }
 
 // ErrClosed is what a closed Engine answers.
@@ -87,7 +90,7 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	if err := e.fill(d); err != nil {
 		return err
 	}
-	if err := e.putBlock(); err != nil {
+	if err := e.putBlocks(); err != nil {
 		return err
 	}
 	if err := e.stream.Wait(ctx); err != nil {
@@ -108,7 +111,7 @@ func (e *Engine) fill(d decision) error {
 		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2),
 		FrameMemory: uint64(e.frames.Ptr()), SlotMemory: uint64(e.io.PayloadPtr()),
 		Seed: o.Seed, RandomBelow: d.below, DeadlineNS: uint64(o.Deadline), PinDeadlineNS: uint64(o.PinDeadline),
-		Stop: e.sharedPtr(stopAt),
+		Stop: uint64(e.io.StopPtr()),
 	}
 	hot := layout.Hot{FreeFrames: layout.ChainEnd}
 	if d.reuse != nil {
@@ -196,13 +199,20 @@ func (e *Engine) table(to *uint64, bytes uint64, data []byte) error {
 	return e.stream.CopyToDevice(m.Ptr(), data)
 }
 
-func (e *Engine) putBlock() error {
-	b := encode(e.dev)
-	var at uint64
-	if err := e.table(&at, uint64(len(b)), b); err != nil {
-		return err
+func (e *Engine) putBlocks() error {
+	batch := e.dev
+	batch.Stop, batch.GiveUp = e.sharedPtr(reportAt+reportStopAt), 1
+	for _, x := range []struct {
+		to  **cuda.DeviceMemory
+		dev layout.Engine
+	}{{&e.block, e.dev}, {&e.batch, batch}} {
+		b := encode(x.dev)
+		var at uint64
+		if err := e.table(&at, uint64(len(b)), b); err != nil {
+			return err
+		}
+		*x.to = e.memory[len(e.memory)-1]
 	}
-	e.block = e.memory[len(e.memory)-1]
 	return nil
 }
 
@@ -220,9 +230,6 @@ func (e *Engine) Ref(first, length uint64, shift uint8, name string) (layout.Arr
 	return layout.ArrayRef{Version: layout.TierVersion, ElementShift: shift, PageShift: uint8(e.dev.PageShift), Engine: uint64(e.block.Ptr()),
 		Entries: e.dev.Entries, FrameMemory: e.dev.FrameMemory, FirstPage: first, Length: length, Name: xxhash.Sum64String(name)}, nil
 }
-
-// Watch waits for kernels, and ends with an error instead of a hang: bamio.Engine.Watch.
-func (e *Engine) Watch(ctx context.Context, work bamio.Work) error { return e.io.Watch(ctx, work) }
 
 // IO is the engine of queues and drives, for its path, statistics and dump.
 func (e *Engine) IO() *bamio.Engine { return e.io }
@@ -253,6 +260,10 @@ func (e *Engine) release() error {
 		e.reuse.stop()
 	}
 	var errs []error
+	for _, l := range e.late { // the GPU is idle by now
+		errs = append(errs, l.close())
+	}
+	e.late = nil
 	for _, m := range append(e.memory, e.frames) {
 		if m != nil {
 			errs = append(errs, m.Close())

@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/cuda"
@@ -103,7 +104,7 @@ func newWorld(t *testing.T, ctx *cuda.Context, s setup) *world {
 		t.Fatal(err)
 	}
 	o := gpu.Options{GPU: ctx, PageSize: page, Pages: s.pages, Offset: 8 * page, Frames: s.frames, T2: s.t2, Spares: s.spares, Policy: policy, Seed: 5,
-		Parity: s.parity, Warps: map[bool]int{true: 1}[s.parity], Queues: 4 * n, Deadline: max(s.deadline, 20*time.Second)}
+		Parity: s.parity, Warps: map[bool]int{true: 1}[s.parity], Queues: 4 * n, Deadline: cmp.Or(s.deadline, 20*time.Second)}
 	for _, d := range w.drives {
 		o.Drives = append(o.Drives, bamio.Drive{Name: d.URI.String(), Controller: d.Controller})
 	}
@@ -261,7 +262,7 @@ func compareCounts(t *testing.T, w *world, s setup) {
 	must(t, err)
 	want := sim.Counters()
 	want.FinalDirty = 0
-	if d := cmp.Diff(want, st.Counters); d != "" {
+	if d := gocmp.Diff(want, st.Counters); d != "" {
 		t.Errorf("%s %d/%d (-simulator +GPU):\n%s", s.policy, s.frames, s.t2, d)
 	}
 	if n, err := w.Dirty(t.Context()); err != nil || uint64(n) != sim.Counters().FinalDirty {

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7632a16883ef526bc4b95304471405a7c0b0fc02f3ef8ded17ccdebd786d231e
+// sha256:24a3ff60dfa4df02d4035c1cda18668baa41eb7acbc9bedef4b8c5b985976415
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
@@ -24,6 +24,7 @@ var kernelsAccessSm70 []byte
 const (
 	reportBytes    = 256
 	reportNamed    = 16
+	reportStopAt   = 16
 	reportPageAt   = 32
 	reportStatusAt = 160
 )

@@ -10,13 +10,14 @@ import (
 )
 
 // Pin brings pages into T1 and keeps them there until Unpin. It returns the frame of
-// every page; each is an access. On an error nothing is pinned: when T1 is too small,
-// an *AccessError says in Needed what would do.
+// every page; each is an access. On an error nothing is pinned, but after a
+// *RunningError any of the pages can be: when T1 is too small, an *AccessError says in
+// Needed what would do.
 func (e *Engine) Pin(ctx context.Context, pages []uint64) ([]int32, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return nil, ErrClosed
+	if err := e.ready(ctx); err != nil {
+		return nil, err
 	}
 	if len(pages) >= e.o.Frames {
 		return nil, &AccessError{Failed: len(pages), Needed: len(pages) + 1, Pages: []*PageError{{pages[0], ErrAllPinned}}}
@@ -29,6 +30,10 @@ func (e *Engine) Pin(ctx context.Context, pages []uint64) ([]int32, error) {
 	if err == nil {
 		return frames, nil
 	}
+	var running *RunningError
+	if errors.As(err, &running) {
+		return nil, err
+	}
 	return nil, errors.Join(err, e.pins(context.WithoutCancel(ctx), pages, frames, true))
 }
 
@@ -36,8 +41,8 @@ func (e *Engine) Pin(ctx context.Context, pages []uint64) ([]int32, error) {
 func (e *Engine) Unpin(ctx context.Context, pages []uint64, frames []int32) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return ErrClosed
+	if err := e.ready(ctx); err != nil {
+		return err
 	}
 	if len(frames) != len(pages) {
 		return fmt.Errorf("%d pages in %d frames", len(pages), len(frames))
@@ -60,7 +65,7 @@ func (e *Engine) pins(ctx context.Context, pages []uint64, frames []int32, unpin
 			binary.LittleEndian.PutUint32(places[4*i:], frameWord(frames[at+i]))
 		}
 		err := e.ordered(nil, func() error {
-			return e.k.PinPages(e.stream, e.shape(n), e.block.Ptr(), e.index.DevicePtr(), uint64(n), e.index.DevicePtr().Add(8*most), flag, e.report())
+			return e.k.PinPages(e.stream, e.shape(n), e.batch.Ptr(), e.index.DevicePtr(), uint64(n), e.index.DevicePtr().Add(8*most), flag, e.report())
 		})
 		if err == nil {
 			err = e.wait(ctx)

@@ -12,13 +12,17 @@ import (
 
 // The parts of the memory that kernels and the CPU share.
 const (
-	stopAt      = 0
-	reportAt    = 1024
+	reportAt    = 0
 	mailboxAt   = 2048
 	samplesAt   = 4096
 	sampleCount = 1 << 13
 	sharedBytes = samplesAt + 16*sampleCount
 )
+
+// askBatch asks the batch that runs to end. Its kernel reads the word beside this.
+func (e *Engine) askBatch() {
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&e.shared.Bytes()[reportAt+reportStopAt])), 1)
+}
 
 func (e *Engine) sharedPtr(at uint64) uint64 { return uint64(e.shared.DevicePtr().Add(at)) }
 

@@ -21,11 +21,13 @@ var (
 	ErrPins      = errors.New("more pins on one page than its entry can count")
 	ErrRange     = errors.New("an index outside of the array")
 	ErrCall      = errors.New("arguments that no call may have")
+	ErrNotSent   = errors.New("the drive was not asked: it has failed or is gone, or the batch was given up")
+	ErrGivenUp   = errors.New("after one of them has waited in vain the rest was not tried")
 	ErrInvariant = errors.New("an invariant of the page table does not hold: memory of the tables was overwritten, or tritier is at fault")
 )
 
 var statusErrors = map[Status]error{layout.WaitTimeout: ErrTimeout, layout.WaitStopped: ErrStopped, layout.AllPinned: ErrAllPinned,
-	layout.NoSlot: ErrNoSlot, layout.TooManyPins: ErrPins, layout.OutOfRange: ErrRange, layout.BadCall: ErrCall, layout.Broken: ErrInvariant}
+	layout.NoSlot: ErrNoSlot, layout.TooManyPins: ErrPins, layout.OutOfRange: ErrRange, layout.BadCall: ErrCall, layout.Broken: ErrInvariant, layout.NotSent: ErrNotSent}
 
 // WriteBackError is an access that was not made, since a victim could not be written
 // to T3: the victim is where it was, dirty.
@@ -66,11 +68,14 @@ func (e *PageError) Error() string { return fmt.Sprintf("page %d: %v", e.Page, e
 func (e *PageError) Unwrap() error { return e.Err }
 
 // AccessError is a batch of which some elements, or pages of a run, were not moved;
-// the others were.
+// the others were. After one that has waited in vain the rest was not tried.
 type AccessError struct {
 	Failed int
 	Pages  []*PageError // of the first that failed; a page may be there more than once
 	Needed int          // frames of T1 that would do, when all were pinned; else 0
+	Drive  error        // a *bamio.DriveError when a drive was lost meanwhile
+
+	ended bool // the rest was not tried
 }
 
 // Error names the first page.
@@ -78,6 +83,12 @@ func (e *AccessError) Error() string {
 	s := fmt.Sprintf("%d accesses failed", e.Failed)
 	if len(e.Pages) > 0 {
 		s += ": " + e.Pages[0].Error()
+	}
+	if e.ended {
+		s += "; " + ErrGivenUp.Error()
+	}
+	if e.Drive != nil {
+		s += fmt.Sprintf("; %v", e.Drive)
 	}
 	if e.Needed > 0 {
 		s += fmt.Sprintf("; a T1 of %d frames would do", e.Needed)
@@ -87,9 +98,15 @@ func (e *AccessError) Error() string {
 
 // Unwrap returns the pages' errors.
 func (e *AccessError) Unwrap() []error {
-	list := make([]error, len(e.Pages))
-	for i, p := range e.Pages {
-		list[i] = p
+	var list []error
+	for _, p := range e.Pages {
+		list = append(list, p)
+	}
+	if e.ended {
+		list = append(list, ErrGivenUp)
+	}
+	if e.Drive != nil {
+		list = append(list, e.Drive)
 	}
 	return list
 }

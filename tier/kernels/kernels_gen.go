@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:5baf70fb6ff86102a42a0eeab43e97e856f6c65afe548418dfc3827512cc17d7
+// sha256:b0378bce686f86d4b32d98eeab5d2e14f291ba270b1fab3dd152ac53a7d0cfa3
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -44,6 +44,7 @@ const (
 	OutOfRange  = 0x130000 // an index outside of the array
 	BadCall     = 0x140000 // arguments that no call may have
 	Broken      = 0x150000 // an invariant does not hold
+	NotSent     = 0x160000 // the drive was not asked: its queue has failed before, or the batch was given up
 	WriteBack   = 0x200000 // added to a store's status: a page could not be written back and is where it was
 )
 
@@ -205,7 +206,8 @@ type Engine struct {
 	PinDeadlineNS uint64 // for a frame while all are pinned
 	Stop          uint64 // pinned uint32; or 0
 	Store         uint64 // DriveLayout
-	_             [5]uint64
+	GiveUp        uint64 // 1: the first wait in vain sets Stop
+	_             [4]uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.

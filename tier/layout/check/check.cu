@@ -27,6 +27,7 @@ TRITIER_EXPORT_CONST(const_too_many_pins, kTooManyPins);
 TRITIER_EXPORT_CONST(const_out_of_range, kOutOfRange);
 TRITIER_EXPORT_CONST(const_bad_call, kBadCall);
 TRITIER_EXPORT_CONST(const_broken, kBroken);
+TRITIER_EXPORT_CONST(const_not_sent, kNotSent);
 TRITIER_EXPORT_CONST(const_write_back, kWriteBack);
 TRITIER_EXPORT_CONST(const_none, kNone);
 TRITIER_EXPORT_CONST(const_free_mark, kFreeMark);
@@ -146,6 +147,7 @@ FIELD(Engine, engine_deadline_ns, deadline_ns);
 FIELD(Engine, engine_pin_deadline_ns, pin_deadline_ns);
 FIELD(Engine, engine_stop, stop);
 FIELD(Engine, engine_store, store);
+FIELD(Engine, engine_give_up, give_up);
 
 TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:49d57c84bb55e7388ef3c2741bc2156c28909b5ab8668b629703a7fb5c63b6f5
+// sha256:e30d489359cd925b69c3c05a4f510c774868d3550d1a6f28e7b8afc5319bb0b4
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -40,6 +40,7 @@ const (
 	constOutOfRange              = 1245184
 	constBadCall                 = 1310720
 	constBroken                  = 1376256
+	constNotSent                 = 1441792
 	constWriteBack               = 2097152
 	constNone                    = 4294967295
 	constFreeMark                = 2147483648
@@ -151,6 +152,7 @@ const (
 	offsetEnginePinDeadlineNs    = 192
 	offsetEngineStop             = 200
 	offsetEngineStore            = 208
+	offsetEngineGiveUp           = 216
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4

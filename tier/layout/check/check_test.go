@@ -67,7 +67,7 @@ var device = []struct {
 		"StarveBits": offsetEngineStarveBits, "Samples": offsetEngineSamples, "Mailbox": offsetEngineMailbox,
 		"SampleCount": offsetEngineSampleCount, "Parity": offsetEngineParity, "Seed": offsetEngineSeed,
 		"RandomBelow": offsetEngineRandomBelow, "DeadlineNS": offsetEngineDeadlineNs, "PinDeadlineNS": offsetEnginePinDeadlineNs,
-		"Stop": offsetEngineStop, "Store": offsetEngineStore,
+		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
@@ -129,6 +129,7 @@ func TestConstants(t *testing.T) {
 		{layout.OutOfRange, constOutOfRange},
 		{layout.BadCall, constBadCall},
 		{layout.Broken, constBroken},
+		{layout.NotSent, constNotSent},
 		{layout.WriteBack, constWriteBack},
 		{layout.None, constNone},
 		{layout.FreeMark, constFreeMark},
