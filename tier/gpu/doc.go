@@ -19,6 +19,13 @@
 // Methods may be called from any goroutine, and while kernels run, but for Check,
 // Dirty, Forget and Close, which need all kernels to have ended. Engine.mu is the only
 // lock: batch calls take turns. The refresher goroutine takes none.
+//
+// # Ends
+//
+// The end of a batch's context, and the first wait in vain of a batch, set a stop word
+// that only batches look at: they begin no further I/O, wait for what is in flight, and
+// lose nothing. Commands that nobody waited for keep their slots, since a drive may
+// still use them: time-outs, and kernels that Watch has asked to end, cost slots.
 package gpu
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package gpu -type kernels -o kernels_gen.go -I . -I ../../cuda/device -I ../../bamio/device -I ../device access.cu

@@ -102,8 +102,8 @@ func TestBatchesAfterCancel(t *testing.T) {
 	})
 }
 
-// TestCancelStops: a batch whose context ends begins no further I/O. All of it would
-// take far longer than the test waits.
+// TestCancelStops: a batch whose context ends begins no further I/O, and needs neither
+// its deadline, which is 20 s here, nor the minutes of all its commands.
 func TestCancelStops(t *testing.T) {
 	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
 		var slow atomic.Bool
@@ -117,7 +117,7 @@ func TestCancelStops(t *testing.T) {
 				return soft.Fault{Delay: 300 * time.Millisecond}
 			})
 		}
-		w := newWorld(t, ctx, setup{policy: policies[0], frames: 4, spares: 8, pages: 4096, deadline: 5 * time.Second, faults: faults})
+		w := newWorld(t, ctx, setup{policy: policies[0], frames: 4, spares: 8, pages: 4096, faults: faults})
 		ref := w.ref(t, 0, 4096*page, 0)
 		for _, call := range []func(context.Context) error{
 			func(c context.Context) error {
@@ -137,7 +137,7 @@ func TestCancelStops(t *testing.T) {
 			})
 			cancel()
 			slow.Store(false)
-			if n := sent.Load(); n > 1000 {
+			if n := sent.Load(); n > 200 {
 				t.Errorf("%d commands were sent", n)
 			}
 		}
