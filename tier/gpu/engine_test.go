@@ -164,7 +164,7 @@ func history(t *testing.T, w *world, shift uint8, rng *rand.Rand) {
 	length := 50*page/size - 5
 	ref := w.ref(t, 3, length, shift)
 	want := make([]byte, length*size)
-	for range 5 {
+	for range 3 {
 		idx := make([]uint64, rng.IntN(400))
 		for i, x := range rng.Perm(int(min(length, 1<<16)))[:len(idx)] {
 			idx[i] = uint64(x) * (length / min(length, 1<<16))
