@@ -87,5 +87,7 @@ type Stats struct {
 	Copies copyeng.Stats
 }
 
-// Stats returns the counts so far.
+// Stats returns the counts so far. With engine gpu they come from the GPU: all are zero
+// when it does not answer within Config.Timeout, or after Close, and times by edge are
+// not counted there.
 func (m *Memory) Stats() Stats { return m.eng.stats() }
