@@ -1,6 +1,7 @@
 package pinned
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -57,7 +58,8 @@ func TestProgramGoesOnBesideTheLargestPool(t *testing.T) {
 	}
 	for _, limit := range []string{LimitAddressSpace, LimitData} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLargestPoolChild$", "-test.v")
-		cmd.Env = append(os.Environ(), childVariable+"="+limit)
+		// A few processors wherever it runs: what is left for threads, and with it the pool, grows with them.
+		cmd.Env = append(os.Environ(), childVariable+"="+limit, "GOMAXPROCS=4")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "--- PASS: TestLargestPoolChild") {
 			t.Errorf("%s: %v\n%.3000s", limit, err, out)
@@ -78,21 +80,13 @@ func TestLargestPoolChild(t *testing.T) {
 	if limit == LimitData {
 		resource, used = unix.RLIMIT_DATA, before.DataSize
 	}
-	most := used + spare(limit, 0) + 192*mib
+	// Room for a pool beside every thread that the runtime may start in the meantime (its stack and C's heap).
+	room := 192*mib + 72*mib*uint64(runtime.GOMAXPROCS(0)+2)
+	most := used + spare(limit, 0) + room
 	if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Limits()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Less by what two threads take that may start until then, and the heap.
-	const grown = 150 * mib
-	size := max(l.Largest(AnyNode), grown) - grown
-	p, err := Open(t.Context(), Config{Size: size, Node: AnyNode})
-	if err != nil {
-		t.Fatalf("%d bytes: %v", size, err)
-	}
+	p := openLargest(t)
 	// The heap grows by what a program may well need, and threads start.
 	var heap [][]byte
 	for range 200 {
@@ -117,9 +111,34 @@ func TestLargestPoolChild(t *testing.T) {
 	started.Wait()
 	close(begin)
 	group.Wait()
-	t.Logf("a pool of %d MiB beside %d MiB of heap", size>>20, len(heap))
+	t.Logf("a pool of %d MiB beside %d MiB of heap", p.Stats().Size>>20, len(heap))
 	runtime.KeepAlive(heap)
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// openLargest opens the largest pool that the limits allow, less what two threads and the heap take that may grow between the reading of the
+// limits and the pool. More of them may start just then, so that it reads again a few times.
+func openLargest(t *testing.T) *Pool {
+	t.Helper()
+	const grown = 150 * mib
+	var last error
+	for range 8 {
+		l, err := Limits()
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest := l.Largest(AnyNode)
+		if largest <= grown {
+			t.Fatalf("the largest pool has %d bytes beside %d of addresses and %d of data in use", largest, l.VirtualSize, l.DataSize)
+		}
+		p, err := Open(t.Context(), Config{Size: largest - grown, Node: AnyNode})
+		if err == nil {
+			return p
+		}
+		last = fmt.Errorf("%d bytes: %w", largest-grown, err)
+	}
+	t.Fatal(last)
+	return nil
 }
