@@ -108,13 +108,10 @@ func (p *Plan) undoVictim(m *Miss) {
 		p.give(inT1, m.Frame)
 		return
 	}
-	switch gone := p.out[inT2] == v.Page; {
-	case v.saved && gone: // T2's evictor has let the copy go meanwhile
-		v.entry &^= copyBit
-		mach.free2++
-		p.release(inT2, v.Page)
-	case v.toT2 && !v.saved:
-		if !gone {
+	// A saved copy that T2's evictor has let go meanwhile stays a copy here: the
+	// eviction that waits for this wave goes on and takes it.
+	if v.toT2 && !v.saved {
+		if p.out[inT2] != v.Page {
 			mach.t2.Remove(v.Page)
 		}
 		mach.free2++

@@ -254,6 +254,33 @@ func planFaults(t *testing.T, spec string, size [3]int, seed uint64) {
 	}
 }
 
+// TestPlanUndoCounts: what failed write-backs take back leaves no trace in the counters: T2 holds what was demoted and neither used nor
+// evicted since, and every victim of T1 went somewhere.
+func TestPlanUndoCounts(t *testing.T) {
+	for _, spec := range []string{"tier-order", "random{t1=lru,t2=random}", "gmt-reuse{vtd-direct=8,k=1,fit-every=64}"} {
+		for _, size := range [][3]int{{1, 1, 2}, {2, 3, 3}, {5, 1, 32}, {3, 4, 32}} {
+			for seed := range seeds(8) {
+				s, p := newStore(t, spec, size[0], size[1], 40, size[2], seed, 0.2)
+				rng := rand.New(rand.NewPCG(seed, 7))
+				for i := range 1000 {
+					page, op := randomAccess(rng, 40)
+					if op == Prefetch {
+						op = Write
+					}
+					if err := p.Access(page, op, i); err != nil {
+						t.Fatal(err)
+					}
+				}
+				finish(t, p)
+				c := p.Counters()
+				if in := uint64(p.m.t2.Len()); in != c.Demotions-c.T2Hits-c.T2Evictions || c.Evictions != c.Demotions+c.Bypasses {
+					t.Fatalf("%s %v seed %d: %d pages in T2 after %d failures, but counted %+v", spec, size, seed, in, s.failures, c)
+				}
+			}
+		}
+	}
+}
+
 // TestPlanPins: pinned pages stay, and when all frames are pinned the access ends
 // with an error and changes nothing.
 func TestPlanPins(t *testing.T) {
