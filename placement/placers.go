@@ -6,6 +6,9 @@ type placerDef struct {
 	t1, t2            string  // default evictors
 	params            []param // sorted by name
 	build             func(c placerConfig) (Placer, error)
+	// scale turns args into those of a miniature; nil when none of them counts
+	// accesses, pages or evictions.
+	scale func(share float64, args []setting) []setting
 }
 
 // placerConfig is what a placer is made from. args are in the order of its
@@ -38,6 +41,7 @@ var placers = []placerDef{
 		build: func(c placerConfig) (Placer, error) {
 			return NewGMTReuse(c.env.T1Frames, c.env.T2Frames, c.env.Pages, c.env.Seed, gmtReuseArgs(c.args))
 		},
+		scale: scaleGMTReuse,
 	},
 	{
 		name: "random", t1: "clock", t2: "fifo",
