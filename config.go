@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/libnvm/soft"
@@ -67,6 +68,8 @@ type Config struct {
 	// Events, if set, is told of every move of pages or elements that has ended.
 	// It must not call the Memory.
 	Events func(Event) `yaml:"-"`
+	// Driver, if set, has the GPU in place of the machine's: a software GPU, in tests.
+	Driver *cuda.Driver `yaml:"-"`
 	// Faults, for tests, gives the fault plan of drive number i, when software
 	// serves it.
 	Faults func(i int) soft.Faults `yaml:"-"`

@@ -19,7 +19,7 @@ func openTiers(p *parsed, frames, slots int) (*tiers, string, error) {
 	if p.GPU == "none" {
 		return memoryTiers(p, frames, slots, "the configuration wants no GPU")
 	}
-	ctx, err := openGPU(p.GPU)
+	ctx, err := openGPU(p.Driver, p.GPU)
 	if err != nil && p.GPU == "auto" {
 		return memoryTiers(p, frames, slots, fmt.Sprintf("no GPU can be used: %v", err))
 	}
@@ -43,10 +43,13 @@ func memoryTiers(p *parsed, frames, slots int, why string) (*tiers, string, erro
 	return t, why, nil
 }
 
-func openGPU(name string) (*cuda.Context, error) {
-	d, err := openDriver()
-	if err != nil {
-		return nil, err
+// openGPU opens a GPU of the driver, or of the machine's without one.
+func openGPU(d *cuda.Driver, name string) (*cuda.Context, error) {
+	if d == nil {
+		var err error
+		if d, err = openDriver(); err != nil {
+			return nil, err
+		}
 	}
 	if name == "auto" {
 		name = "0"

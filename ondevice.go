@@ -43,7 +43,7 @@ func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, 
 		return nil, fmt.Errorf("engine gpu: %w", err)
 	}
 	o := &onDevice{cfg: p}
-	if o.ctx, err = openGPU(p.GPU); err != nil {
+	if o.ctx, err = openGPU(p.Driver, p.GPU); err != nil {
 		return nil, fmt.Errorf("engine gpu: %w", err)
 	}
 	frames, t2, spares := p.pages()
