@@ -44,6 +44,7 @@ type Machine struct {
 	onMiss func(pos uint64) uint64
 	watch  uint64 // trace position from which onMiss is told
 	plan   *Plan  // hears of every move; nil when nothing really moves
+	step   *Step  // the miss under way, if Step runs it
 }
 
 // New makes a machine with every page Absent.
@@ -254,6 +255,9 @@ func (m *Machine) evictT1(incoming placement.Page) bool {
 // move, and is then the page.
 func (m *Machine) demote(v placement.Page, e Entry) {
 	m.c.Demotions++
+	if m.step != nil {
+		m.step.Victim, m.step.Saved, m.step.Copied = v, e.T2Copy(), !e.T2Copy()
+	}
 	if e.T2Copy() {
 		m.c.CopiesSaved++
 		m.t2.Hit(v)
@@ -289,6 +293,9 @@ func (m *Machine) evictT2(incoming placement.Page) {
 	if m.plan != nil {
 		m.plan.second(u, e)
 	}
+	if m.step != nil {
+		m.step.Second, m.step.WriteSecond = u, e.Dirty() && !e.T2Copy()
+	}
 	if e.T2Copy() {
 		m.table[u] = e &^ copyBit // the page itself is in T1
 		return
@@ -302,6 +309,9 @@ func (m *Machine) evictT2(incoming placement.Page) {
 // bypass lets T1's victim v skip T2.
 func (m *Machine) bypass(v placement.Page, e Entry) {
 	m.c.Bypasses++
+	if m.step != nil {
+		m.step.Victim, m.step.Write = v, e.Dirty()
+	}
 	if e.Dirty() {
 		m.c.Writebacks++
 	}
