@@ -41,6 +41,7 @@ var rules = []rule{
 	{"copyeng", []string{"copyeng", "cuda", "internal/pinned", "internal/smallfile"}, "moves bytes between host and GPU"},
 	{"bamio", []string{"bamio", "libnvm", "cuda", "internal/pinned"}, "GPU-initiated I/O"},
 	{"sim", []string{"sim", "tier", "placement", "internal/servicetime", "internal/units"}, "no CUDA, no backend"},
+	{"sim/mrc", []string{"sim", "tier", "placement", "internal/units"}, "curves from the simulator's traces, with its machine and policies"},
 	{"sim/trace", []string{"sim/trace"}, "readers stand alone"},
 	{"sim/workload", []string{"sim/workload", "sim/trace", "internal/units"}, "generators make traces"},
 	{"workload", []string{"workload", rootOnly}, "programs over the public API alone"},
