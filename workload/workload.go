@@ -24,7 +24,10 @@ type Workload interface {
 	Setup(ctx context.Context, mem *tritier.Memory) error
 	// Run runs the program once, after Setup.
 	Run(ctx context.Context, mem *tritier.Memory) error
-	// Verify compares what Run has computed with a reference result. A
+	// RunKernels is Run on the GPU: kernels that use the arrays themselves. The Memory's
+	// engine is gpu, and Params.Kernels was set.
+	RunKernels(ctx context.Context, d *Device) error
+	// Verify compares what Run or RunKernels has computed with a reference result. A
 	// *Mismatch says where it differs.
 	Verify(ctx context.Context, mem *tritier.Memory) error
 	// Progress is how much of Setup or Run is done; total is 0 when nobody knows.
@@ -48,6 +51,8 @@ type Params struct {
 	// Prefetch has the pages of the next batch brought into T1 before they are
 	// accessed, by workloads whose Kind says that they can.
 	Prefetch bool
+	// Kernels prepares for RunKernels: elements are of types that kernels take.
+	Kernels bool
 	// Launched, if set, is told of every kernel launch when it has ended, from
 	// the goroutine that is in Run.
 	Launched func(Launch)
@@ -67,6 +72,8 @@ type Launch struct {
 	Name  string
 	Start time.Time
 	Took  time.Duration
+	// Kernel is the time on the GPU by its own events, 0 without kernels.
+	Kernel time.Duration
 }
 
 // Kind describes a workload that New makes.
@@ -167,6 +174,11 @@ func (b *base) Name() string { return b.name }
 // Progress implements Workload.
 func (b *base) Progress() (done, total int64) { return b.done.Load(), b.total.Load() }
 
+// RunKernels is for programs that have no kernels.
+func (b *base) RunKernels(context.Context, *Device) error {
+	return fmt.Errorf("%s has no kernels: use its batch form", b.name)
+}
+
 // expect begins a phase of so many steps, 0 when nobody knows.
 func (b *base) expect(total int64) {
 	b.done.Store(0)
@@ -182,7 +194,7 @@ func (b *base) launch(name string, kernel func() error) error {
 	}
 	start := time.Now()
 	err := kernel()
-	b.Launched(Launch{name, start, time.Since(start)})
+	b.Launched(Launch{Name: name, Start: start, Took: time.Since(start)})
 	return err
 }
 
