@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -96,11 +97,13 @@ func (p *presetMaker) model(base *servicetime.Model, name string, memoryRate flo
 	m.Name = name
 	m.Description = fmt.Sprintf("%s and its link as measured on %s, with the drives of %s", p.cal.GPU.Name, p.cal.Measured.Format(time.DateOnly), base.Name)
 	m.CPU = &servicetime.CPU{Name: "host of the measured " + p.cal.GPU.Name, Cores: runtime.NumCPU()}
-	m.Links = map[string]servicetime.Link{
+	m.Links = map[string]servicetime.Link{} // the base's paths may name links that are not measured here
+	maps.Copy(m.Links, base.Links)
+	maps.Copy(m.Links, map[string]servicetime.Link{
 		"pcie-in":   {Bandwidth: p.measured(p.cal.Link.ToDevice*1e9, "large pinned copies, host to device")},
 		"pcie-out":  {Bandwidth: p.measured(p.cal.Link.ToHost*1e9, "large pinned copies, device to host")},
 		"pcie-both": {Bandwidth: p.measured(p.cal.Link.BothWays*1e9, "large pinned copies, both ways at once")},
-	}
+	})
 	in, out := []string{"pcie-in", "pcie-both"}, []string{"pcie-out", "pcie-both"}
 	gpu := *base.GPU
 	gpu.Name = p.cal.GPU.Name

@@ -58,15 +58,20 @@ const (
 	EdgeT3Write   = "t3-write"
 	EdgeT3Drives  = "t3-drives"
 	EdgeInitiator = "initiator"
-	linkPrefix    = "link:"
+	// EdgeController is a software controller's threads.
+	EdgeController = "controller"
+	linkPrefix     = "link:"
 )
+
+// LinkName is the name of a shared link in an Estimate.
+func LinkName(link string) string { return linkPrefix + link }
 
 // Estimate gives the modelled time of c, in closed form:
 //
-//	edge      max(n*latency/concurrency, n*bytes/bandwidth, n/IOPS); n is split evenly over the drives
+//	edge      max(n*latency/concurrency, n*(bytes/bandwidth + controller), n/IOPS); n is split evenly over the drives
 //	link      the bytes of all edges that cross it over its bandwidth
 //	t3-drives t3-read + t3-write, since reads and writes share a drive's time
-//	initiator commands * cost / threads
+//	initiator commands * cost / threads; likewise the controller, a software one's threads
 //	Seconds   the largest of these; SerialSeconds the sum of the edges, each at the speed of its slowest link
 //
 // It is monotone in every count and ignores queueing noise, so the live system
@@ -91,12 +96,8 @@ func (m *Model) Estimate(c Counts) Estimate {
 		drives.Bound = write.Bound
 	}
 	s.record(drives)
-	if m.Initiator != nil {
-		t := EdgeTime{Name: EdgeInitiator, Count: commands, Bound: BoundLatency,
-			Seconds: float64(commands) * m.Initiator.CostNS.Value * 1e-9 / m.Initiator.Threads.Value}
-		s.record(t)
-		s.out.SerialSeconds += t.Seconds
-	}
+	s.pool(EdgeInitiator, m.Initiator, commands, c.PageSize)
+	s.pool(EdgeController, m.Controller, commands, c.PageSize)
 	s.links()
 	return s.out
 }
@@ -131,6 +132,17 @@ func (s *sum) edge(name string, e Edge, parallel int, n, size, offLink uint64) E
 	return t
 }
 
+// pool adds the time of threads that every command passes.
+func (s *sum) pool(name string, p *Initiator, commands, size uint64) {
+	if p == nil {
+		return
+	}
+	t := EdgeTime{Name: name, Count: commands, Bound: BoundLatency,
+		Seconds: float64(commands) * p.CommandNS(size) * 1e-9 / p.Threads.Value}
+	s.record(t)
+	s.out.SerialSeconds += t.Seconds
+}
+
 func (s *sum) links() {
 	for _, name := range sortedKeys(s.model.Links) {
 		s.record(EdgeTime{Name: linkPrefix + name, Count: s.linkCount[name], Bytes: s.linkBytes[name],
@@ -154,7 +166,7 @@ func (e Edge) time(n, size uint64, parallel int) EdgeTime {
 	t := EdgeTime{Count: n, Bytes: n * size, Bound: BoundLatency}
 	share := float64(n) / float64(parallel)
 	t.Seconds = share * e.LatencyNS.Value * 1e-9 / e.Concurrency.Value
-	if s := share * float64(size) / e.Bandwidth.Value; s > t.Seconds {
+	if s := share * (float64(size)/e.Bandwidth.Value + e.controllerNS()*1e-9); s > t.Seconds {
 		t.Seconds, t.Bound = s, BoundBandwidth
 	}
 	if e.IOPS != nil {
@@ -163,4 +175,12 @@ func (e Edge) time(n, size uint64, parallel int) EdgeTime {
 		}
 	}
 	return t
+}
+
+// controllerNS is the controller's time for one command, in nanoseconds.
+func (e Edge) controllerNS() float64 {
+	if e.ControllerNS == nil {
+		return 0
+	}
+	return e.ControllerNS.Value
 }

@@ -41,6 +41,14 @@ type Edge struct {
 	// LatencySigma is the shape of the log-normal latency distribution (the
 	// standard deviation of its logarithm); nil: constant latency.
 	LatencySigma *Figure `yaml:"latency_sigma,omitempty"`
+	// ControllerNS is what the controller needs for one command, in addition to
+	// the bytes over the bandwidth; commands share it. nil: nothing.
+	ControllerNS *Figure `yaml:"controller_ns,omitempty"`
+	// ControllerUnits are the controller's parallel units, over which commands
+	// spread unevenly: with n commands outstanding, ControllerNS grows by the
+	// factor (n+units-1)/n. nil: one. Only the simulation in virtual time knows
+	// how many are outstanding; Estimate takes the factor as 1.
+	ControllerUnits *Figure `yaml:"controller_units,omitempty"`
 	// Links names the shared links that a move crosses.
 	Links []string `yaml:"links,omitempty"`
 }
@@ -59,10 +67,24 @@ type Drives struct {
 	Write Edge   `yaml:"write"`
 }
 
-// Initiator is what issues NVMe commands: CPU or GPU threads.
+// Initiator is a pool of threads that every NVMe command passes: those that
+// issue it, or those of a software controller that serve it.
 type Initiator struct {
-	CostNS  Figure `yaml:"cost_ns"` // time of one thread per command
-	Threads Figure `yaml:"threads"` // threads that issue at once
+	Who     Who    `yaml:"who,omitempty"` // empty: GPU threads
+	CostNS  Figure `yaml:"cost_ns"`       // time of one thread per command
+	Threads Figure `yaml:"threads"`       // threads that issue at once
+	// CostNSPerKiB is added for each KiB of payload; nil: nothing.
+	CostNSPerKiB *Figure `yaml:"cost_ns_per_kib,omitempty"`
+}
+
+// CommandNS is the time of one thread for a command of size bytes, in
+// nanoseconds.
+func (i *Initiator) CommandNS(size uint64) float64 {
+	ns := i.CostNS.Value
+	if i.CostNSPerKiB != nil {
+		ns += i.CostNSPerKiB.Value * float64(size) / 1024
+	}
+	return ns
 }
 
 // GPU is the upper two tiers and the link between them.
@@ -90,6 +112,13 @@ type Model struct {
 	Links       map[string]Link `yaml:"links,omitempty"`
 	Drives      Drives          `yaml:"drives"`
 	Initiator   *Initiator      `yaml:"initiator,omitempty"`
+	// Controller is a software controller's pool of threads, which all drives
+	// share; nil where drives serve themselves.
+	Controller *Initiator `yaml:"controller,omitempty"`
+	// Paths are the ways in which a page comes from the drives, by name. Without
+	// any there is one, DefaultName: the drives' links and the Initiator.
+	Paths       map[string]Path `yaml:"paths,omitempty"`
+	DefaultPath string          `yaml:"default_path,omitempty"` // required with paths
 }
 
 // Validate reports everything that is wrong with the model, joined.
@@ -117,10 +146,9 @@ func (m *Model) Validate() error {
 	}
 	v.edge("drives.read", m.Drives.Read)
 	v.edge("drives.write", m.Drives.Write)
-	if m.Initiator != nil {
-		v.positive("initiator.cost_ns", m.Initiator.CostNS)
-		v.positive("initiator.threads", m.Initiator.Threads)
-	}
+	v.pool("initiator", m.Initiator)
+	v.pool("controller", m.Controller)
+	v.paths(m)
 	return errors.Join(v.errs...)
 }
 
@@ -142,6 +170,11 @@ func (v *validator) positive(field string, f Figure) {
 	if !(f.Value > 0) || math.IsInf(f.Value, 0) {
 		v.add(field, "must be a positive number, not %v", f.Value)
 	}
+	v.provenance(field, f)
+}
+
+// provenance checks that a figure says where it comes from.
+func (v *validator) provenance(field string, f Figure) {
 	switch f.Kind {
 	case DataSheet, Measured, Assumed:
 	default:
@@ -159,7 +192,8 @@ func (v *validator) edge(field string, e Edge) {
 	if e.Concurrency.Value > maxConcurrency {
 		v.add(field+".concurrency", "is above %d", maxConcurrency)
 	}
-	for name, f := range map[string]*Figure{"iops": e.IOPS, "access_bytes": e.AccessBytes, "latency_sigma": e.LatencySigma} {
+	for name, f := range map[string]*Figure{"iops": e.IOPS, "access_bytes": e.AccessBytes, "latency_sigma": e.LatencySigma,
+		"controller_ns": e.ControllerNS, "controller_units": e.ControllerUnits} {
 		if f != nil {
 			v.positive(field+"."+name, *f)
 		}
@@ -167,10 +201,30 @@ func (v *validator) edge(field string, e Edge) {
 	if e.LatencySigma != nil && e.LatencySigma.Value > 2 {
 		v.add(field+".latency_sigma", "is above 2: the tail would be longer than any drive's")
 	}
-	for _, l := range e.Links {
+	v.known(field+".links", e.Links)
+}
+
+// known checks names of links.
+func (v *validator) known(field string, links []string) {
+	for _, l := range links {
 		if _, ok := v.links[l]; !ok {
-			v.add(field+".links", "names %q, which is not under links", l)
+			v.add(field, "names %q, which is not under links", l)
 		}
+	}
+}
+
+// pool checks an optional pool of threads.
+func (v *validator) pool(field string, i *Initiator) {
+	if i == nil {
+		return
+	}
+	if i.Who != "" && i.Who != ByGPU && i.Who != ByCPU {
+		v.add(field+".who", "is %q; it must be %q or %q", i.Who, ByGPU, ByCPU)
+	}
+	v.positive(field+".cost_ns", i.CostNS)
+	v.positive(field+".threads", i.Threads)
+	if i.CostNSPerKiB != nil {
+		v.positive(field+".cost_ns_per_kib", *i.CostNSPerKiB)
 	}
 }
 

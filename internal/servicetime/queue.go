@@ -34,6 +34,7 @@ type edgeTimes struct {
 	sigma   float64
 	perByte float64 // ns
 	perOp   float64 // ns
+	command float64 // ns of the controller, in addition to the bytes
 	slots   int
 }
 
@@ -46,7 +47,7 @@ func (m *Model) NewQueue(seed uint64) *Queue {
 }
 
 func (e Edge) times() edgeTimes {
-	t := edgeTimes{latency: e.LatencyNS.Value, perByte: 1e9 / e.Bandwidth.Value, slots: max(1, int(e.Concurrency.Value))}
+	t := edgeTimes{latency: e.LatencyNS.Value, perByte: 1e9 / e.Bandwidth.Value, command: e.controllerNS(), slots: max(1, int(e.Concurrency.Value))}
 	if e.IOPS != nil {
 		t.perOp = 1e9 / e.IOPS.Value
 	}
@@ -65,7 +66,7 @@ func (q *Queue) Submit(now uint64, op Op, size uint64) (done uint64) {
 	if slots := &q.slots[op&1]; len(*slots) >= e.slots {
 		start = max(start, (*slots)[0])
 	}
-	q.busy = max(q.busy, arrival) + max(e.perOp, e.perByte*float64(size))
+	q.busy = max(q.busy, arrival) + max(e.perOp, e.command+e.perByte*float64(size))
 	end := max(start+q.latency(e), q.busy)
 	q.take(op, e, end)
 	return uint64(math.Ceil(end))
