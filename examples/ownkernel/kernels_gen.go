@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e6522eb3043b1d08e6e8e02fb8480304602db30c20fc5dd548535fb4d7b103b6
+// sha256:1b81be2745d094ce1d7325504ebadc13147f54c7618859fc473036111865df7a
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:9a021ce567abf4c972e7eec59d494d8bdf21f451d91375c0347b69ebd9d4dd35
+// sha256:7c9201aa191f3820fbad7d6563d25a3d375b15c46817f8ea44b9c8ee08920409
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fill.cuh"
+#include "record.cuh"
 #include "seek.cuh"
 
 namespace tritier {
@@ -22,22 +23,19 @@ TRITIER_DEVICE uint64_t tick_slow(const Context<S>& t, uint32_t page, uint32_t o
     if (op != kPrefetchOp) {
         count(&stripe_of(t)->slow);
     }
-    if (t.e->placer != kRandom && t.e->placer != kGmtReuse) {
-        return 0;
-    }
-    uint64_t now = now_of(t.e);
-    if (op != kPrefetchOp && (load_relaxed_gpu(t.entries + page) & kSampled) != 0) {
-        observe(t, page, now);
+    uint64_t now = t.e->placer == kRandom || t.e->placer == kGmtReuse ? now_of(t.e) : 0;
+    if ((load_relaxed_gpu(t.entries + page) & kSampled) != 0) {
+        notice(t, page, op, now);
     }
     return now;
 }
 
 // tick_hit counts an access that was found in T1 at once; e is its entry.
 template <class S>
-TRITIER_DEVICE void tick_hit(const Context<S>& t, uint32_t page, uint64_t e) {
+TRITIER_DEVICE void tick_hit(const Context<S>& t, uint32_t page, uint64_t e, uint32_t op) {
     count(&stripe_of(t)->hits);
     if ((e & kSampled) != 0) {
-        observe(t, page, now_of(t.e));
+        notice(t, page, op, 0);
     }
 }
 
@@ -104,7 +102,7 @@ TRITIER_DEVICE Access acquire(const G& g, const Context<S>& t, uint64_t page, ui
         if (try_pin(t.entries + p, &e)) {
             found = 1;
             touch(t, t.entries + p, e);
-            tick_hit(t, p, e);
+            tick_hit(t, p, e, op);
         }
     }
     Access a{kTierOk, location_of(from_leader(g, e)), p, 0};

@@ -183,7 +183,7 @@ TRITIER_DEVICE T array_ref<T, S>::load(const G& g, const Context<S>& t, uint64_t
     if (chief) {
         touch(t, t.entries + page, e);
         if ((e & kSampled) != 0) {
-            observe(t, static_cast<uint32_t>(page), now_of(t.e));
+            notice(t, static_cast<uint32_t>(page), kReadOp, 0);
         }
     }
     for (uint32_t left = g.ballot(want && !got); left != 0; left = g.ballot(want && !got)) {
@@ -222,7 +222,7 @@ TRITIER_DEVICE uint32_t array_ref<T, S>::change(const G& g, const Context<S>& t,
     g.sync();
     if (found != 0) {
         unpin(t.entries + page, true);
-        tick_hit(t, static_cast<uint32_t>(page), e);
+        tick_hit(t, static_cast<uint32_t>(page), e, kWriteOp);
     }
     for (uint32_t left = g.ballot(want && !got); left != 0; left = g.ballot(want && !got)) {
         uint64_t p = g.from(page, lowest_bit(left));

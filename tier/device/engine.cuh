@@ -17,7 +17,7 @@
 namespace tritier {
 namespace tier {
 
-constexpr uint32_t kTierVersion = 1;
+constexpr uint32_t kTierVersion = 2;
 
 // How T1's victim is found. Both go round the frames by one hand.
 enum : uint32_t { kT1Clock = 0, kT1Fifo = 1 };
@@ -84,6 +84,7 @@ struct alignas(128) Counts {
     uint64_t bytes_t3_write;  // T1 or T2 -> T3
     uint64_t bytes_promoted;  // T2 -> T1
     uint64_t bytes_demoted;   // T1 -> T2
+    uint64_t lost_records;    // accesses that should have been recorded, and the CPU was too slow for
 };
 
 // Hot is the words that many warps change, on lines of their own.
@@ -107,6 +108,9 @@ struct alignas(128) Hot {
     alignas(128) uint64_t starve_at;   // evictions that the anti-starvation rule has seen
     uint32_t starve_t3;                // of its window, bound for T3
     uint32_t starve_second;            // T3-bound victims while it was in force
+    alignas(128) uint64_t record_tail; // accesses recorded
+    uint64_t record_taken;             // of these, taken by the CPU, as last seen
+    uint64_t record_stuck;             // 1 + record_taken where somebody has waited for the CPU in vain
 };
 
 // ReuseParams is placement.ReuseParams.
@@ -153,6 +157,11 @@ struct alignas(128) Mailbox {
     ReuseParams params[2];
 };
 
+// RecordBox is what the CPU tells the GPU of its ring of records, in pinned memory.
+struct alignas(128) RecordBox {
+    uint64_t taken; // records taken, in order
+};
+
 // Engine is what kernels get, by address. The host fills it and does not change
 // it while kernels run.
 struct alignas(64) Engine {
@@ -192,6 +201,14 @@ struct alignas(64) Engine {
     uint64_t stop;           // pinned uint32_t: not 0 asks kernels to end; or 0
     uint64_t store;          // the store's own block, by its type
     uint64_t give_up;        // 1: the first wait in vain sets stop, so that the rest of a batch fails at once
+
+    uint64_t records;        // pinned: uint64_t[record_count]; 0: nothing is recorded
+    uint64_t record_box;     // pinned: RecordBox
+    uint32_t record_count;   // a power of two
+    uint32_t record_room;    // record_count less as many as there are threads
+    uint64_t record_wait_ns; // of one wait for the CPU
+    uint64_t recorded;       // bitmap of the pages whose accesses are recorded; 0: of those that are marked as sampled, all
+    uint64_t observed;       // of those that the placer observes, likewise
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it.

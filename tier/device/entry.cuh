@@ -3,7 +3,7 @@
 //   bits  0..2   state: tier.State's numbers
 //   bit   3      dirty: T1 or T2 holds bytes that T3 lacks
 //   bit   4      ref: clock's reference bit
-//   bit   5      sampled: the placer observes this page
+//   bit   5      sampled: accesses to this page are told of, to the placer or the recorder
 //   bit   6      flushing: one group is writing the page back while it stays in T1
 //   bits  7..18  generation, +1 whenever the page leaves a frame or a fill fails
 //   bits 19..44  location: frame (T1) or slot (T2); of an absent page the status

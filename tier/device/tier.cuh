@@ -15,6 +15,7 @@
 #include "hash.cuh"
 #include "order.cuh"
 #include "pool.cuh"
+#include "record.cuh"
 #include "reuse.cuh"
 #include "seek.cuh"
 #include "store_drive.cuh"

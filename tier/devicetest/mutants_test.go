@@ -23,15 +23,16 @@ type mutant struct {
 }
 
 const (
-	tight  = "deadline=8000 pin_deadline=7000 frames=2 t2=2 spares=2 placer=1 groups=6 rounds=250 interrupts=6 flush=4"
-	single = "deadline=8000 pin_deadline=7000 frames=1 t2=1 spares=1 placer=1 groups=6 rounds=150 interrupts=6 flush=4"
-	faults = tight + " fail_reads=4 fail_writes=4"
-	warps  = "deadline=8000 pin_deadline=7000 frames=2 t2=2 spares=2 placer=1 groups=3 lanes=4 rounds=60 flush=4"
-	little = "deadline=8000 pin_deadline=7000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
-	narrow = "deadline=8000 pin_deadline=7000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
-	alone  = "alone=1 deadline=9000 pin_deadline=8000 frames=6 t2=2 spares=3 placer=1 groups=4 rounds=400 interrupts=9"
-	hammer = "mode=hammer deadline=5000 groups=8 rounds=50000 interrupts=4"
-	traps  = "mode=pitfalls"
+	tight    = "deadline=8000 pin_deadline=7000 frames=2 t2=2 spares=2 placer=1 groups=6 rounds=250 interrupts=6 flush=4"
+	single   = "deadline=8000 pin_deadline=7000 frames=1 t2=1 spares=1 placer=1 groups=6 rounds=150 interrupts=6 flush=4"
+	faults   = tight + " fail_reads=4 fail_writes=4"
+	warps    = "deadline=8000 pin_deadline=7000 frames=2 t2=2 spares=2 placer=1 groups=3 lanes=4 rounds=60 flush=4"
+	little   = "deadline=8000 pin_deadline=7000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
+	narrow   = "deadline=8000 pin_deadline=7000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
+	alone    = "alone=1 deadline=9000 pin_deadline=8000 frames=6 t2=2 spares=3 placer=1 groups=4 rounds=400 interrupts=9"
+	recorded = tight + " records=64"
+	hammer   = "mode=hammer deadline=5000 groups=8 rounds=50000 interrupts=4"
+	traps    = "mode=pitfalls"
 )
 
 var mutants = []mutant{
@@ -83,6 +84,15 @@ var mutants = []mutant{
 	{"a pin is not an acquire", "entry.cuh", "*e = atomic_add_acquire_gpu(entry, kPin)", "*e = atomic_add_relaxed_gpu(entry, kPin)", threads, alone},
 	{"pins in flight are counted", "entry.cuh", "constexpr uint32_t kPinLimit = 1u << 18;", "constexpr uint32_t kPinLimit = 1u << 30;", plain, traps},
 	{"a full house waits for ever", "victim.cuh", "if (s->wait.longer_than(t.e->pin_deadline_ns)) {", "if (s->wait.longer_than(~0ull)) {", plain, traps},
+	{"records of a lap ago count", "record.cuh", "(n + 1) << 32 | page << 2 | op", "(n % 16 + 1) << 32 | page << 2 | op", plain, recorded},
+	{"a full ring is written over", "record.cuh", "        if (load_relaxed_gpu(&h->record_stuck) == taken + 1) {\n            return false;", "        if (load_relaxed_gpu(&h->record_stuck) == taken + 1) {\n            return true;", plain, traps},
+	{"lost records are not counted", "record.cuh", "        count(&t.counts()->lost_records);", "        (void)t;", plain, traps},
+	{"every access waits for a dead recorder", "record.cuh", "            store_relaxed_gpu(&h->record_stuck, taken + 1);", "            (void)h;", plain, traps},
+	{"a recorder that takes again is not seen", "record.cuh", "if (load_relaxed_gpu(&h->record_stuck) == taken + 1) {", "if (load_relaxed_gpu(&h->record_stuck) != 0) {", plain, traps},
+	{"two records get one place", "record.cuh", "uint64_t n = atomic_add_relaxed_gpu(&t.hot()->record_tail, 1);", "uint64_t n = load_relaxed_gpu(&t.hot()->record_tail);\n    relax();\n    store_relaxed_gpu(&t.hot()->record_tail, n + 1);", plain, recorded},
+	{"hits are recorded as reads", "acquire.cuh", "        notice(t, page, op, 0);", "        notice(t, page, kReadOp, 0);", plain, traps},
+	{"misses are not recorded", "acquire.cuh", "        notice(t, page, op, now);", "        (void)now;", plain, recorded},
+	{"the placer sees prefetches", "record.cuh", "op != kPrefetchOp && in_bitmap(t.e->observed, page)", "in_bitmap(t.e->observed, page)", plain, "parity"},
 	{"a lane skips a vote", "array_ref.cuh", "    uint32_t pages = count_bits(g.ballot(chief));", "    uint32_t pages = chief ? count_bits(g.ballot(chief)) : 0;", plain, warps},
 }
 

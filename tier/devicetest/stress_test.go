@@ -31,6 +31,9 @@ var scenarios = []struct{ name, args string }{
 	{"pages as plain memory", "alone=1 frames=2 t2=2 spares=3 placer=1 groups=4 rounds=150 interrupts=6"},
 	{"past 2^32", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=120 start=4294967290 interrupts=10"},
 	{"past 2^31", "frames=3 t2=6 spares=2 log=16 placer=1 groups=6 rounds=120 start=2147483640 interrupts=10"},
+	{"recorded", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=150 records=64 interrupts=10"},
+	{"recorded and sampled", "frames=3 t2=3 spares=2 placer=3 groups=3 lanes=4 rounds=60 records=64 interrupts=10"},
+	{"nobody takes the records", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=80 records=64 drain=0 pin_deadline=20 deadline=40000"},
 	{"every buffer is lost", "frames=2 t2=1 spares=1 placer=1 groups=4 rounds=30 fail_reads=2 fail_writes=2 lose=1 deadline=20"},
 }
 

@@ -31,6 +31,7 @@ type Engine struct {
 	index  *cuda.HostMemory     // their indices
 	dev    layout.Engine
 	reuse  *refresher // nil without gmt-reuse
+	record *recorder  // nil when nobody observes
 
 	mu      sync.Mutex // guards stream, stage, index, the report, and the rest
 	closed  bool
@@ -84,6 +85,11 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 		}
 	}
 	clear(e.shared.Bytes())
+	if o.Observe != nil {
+		if e.record, err = newRecorder(e.ctx, o.Observe); err != nil {
+			return err
+		}
+	}
 	if e.frames, err = e.ctx.Alloc(uint64(o.Frames) * uint64(o.PageSize)); err != nil {
 		return fmt.Errorf("t1 of %d frames of %d bytes: %w", o.Frames, o.PageSize, err)
 	}
@@ -98,6 +104,9 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	}
 	if d.reuse != nil {
 		e.reuse = startRefresher(e.shared, d.reuse, o.Parity)
+	}
+	if e.record != nil {
+		e.record.start()
 	}
 	return nil
 }
@@ -125,7 +134,7 @@ func (e *Engine) fill(d decision) error {
 	}
 	put := func(to *uint64, data []byte) error { return e.table(to, uint64(len(data)), data) }
 	err := errors.Join(
-		put(&e.dev.Entries, e.entries(d)),
+		e.markPages(d),
 		put(&e.dev.FrameOwner, words(o.Frames, func(int) uint32 { return layout.None })),
 		put(&e.dev.SlotOwner, words(slots, func(i int) uint32 { return layout.FreeMark | chain(i+1, slots) })),
 		e.table(&e.dev.SlotOrder, 4*uint64(slots), nil),
@@ -168,19 +177,6 @@ func encode(v any) []byte {
 	b, err := binary.Append(nil, binary.LittleEndian, v)
 	if err != nil {
 		return nil // a type of fixed size always encodes
-	}
-	return b
-}
-
-// entries are those of absent pages, sampled ones marked.
-func (e *Engine) entries(d decision) []byte {
-	b := make([]byte, 8*e.o.Pages)
-	if d.reuse != nil {
-		for p := range e.o.Pages {
-			if sampled(d.reuse, p) {
-				binary.LittleEndian.PutUint64(b[8*p:], layout.Sampled)
-			}
-		}
 	}
 	return b
 }
@@ -260,6 +256,9 @@ func (e *Engine) release() error {
 		e.reuse.stop()
 	}
 	var errs []error
+	if e.record != nil {
+		errs = append(errs, e.record.close())
+	}
 	for _, l := range e.late { // the GPU is idle by now
 		errs = append(errs, l.close())
 	}

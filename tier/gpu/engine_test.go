@@ -88,6 +88,8 @@ type setup struct {
 	parity             bool // and one warp
 	faults             func(i int) soft.Faults
 	deadline           time.Duration
+	observe            func([]gpu.Access)
+	every              int // of which pages
 }
 
 func newWorld(t *testing.T, ctx *cuda.Context, s setup) *world {
@@ -104,7 +106,8 @@ func newWorld(t *testing.T, ctx *cuda.Context, s setup) *world {
 		t.Fatal(err)
 	}
 	o := gpu.Options{GPU: ctx, PageSize: page, Pages: s.pages, Offset: 8 * page, Frames: s.frames, T2: s.t2, Spares: s.spares, Policy: policy, Seed: 5,
-		Parity: s.parity, Warps: map[bool]int{true: 1}[s.parity], Queues: 4 * n, Deadline: cmp.Or(s.deadline, 20*time.Second)}
+		Parity: s.parity, Warps: map[bool]int{true: 1}[s.parity], Queues: 4 * n, Deadline: cmp.Or(s.deadline, 20*time.Second),
+		Observe: s.observe, ObserveEvery: s.every}
 	for _, d := range w.drives {
 		o.Drives = append(o.Drives, bamio.Drive{Name: d.URI.String(), Controller: d.Controller})
 	}

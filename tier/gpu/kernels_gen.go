@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:24a3ff60dfa4df02d4035c1cda18668baa41eb7acbc9bedef4b8c5b985976415
+// sha256:10e9a7885ca4f9fa19d92952cd482e6cef257c7fd643e1757e4e5e93e48adb77
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -40,6 +40,17 @@ type Options struct {
 
 	Queues   int           // queue pairs in all; 0: 128, or 120 a drive
 	Deadline time.Duration // of every wait on the GPU; 5 s when 0
+	// Observe, if set, is told of accesses to pages, from one goroutine, while kernels
+	// run: what one warp does in its order, what several do in the order in which their
+	// accesses were numbered. A failed access is told of too; a prefetch of a page that is
+	// in T1 need not be. The list is valid during the call. Kernels wait for an Observe
+	// that is slow, but no longer than half of PinDeadline: what does not fit then is
+	// counted in LostRecords. It must not call the Engine.
+	Observe func(list []Access)
+	// ObserveEvery tells of the accesses to one in so many pages, chosen by a hash; of
+	// all when 0 or 1.
+	ObserveEvery int
+
 	// PinDeadline bounds the wait for a frame while all are pinned; a tenth of
 	// Deadline when 0.
 	PinDeadline time.Duration
@@ -84,6 +95,7 @@ func (o *Options) check() error {
 	note(len(o.Drives) == 0, "no drives")
 	note(o.PageSize < 4<<10 || o.PageSize > 2<<20 || bits.OnesCount(uint(o.PageSize)) != 1, "pages of %d bytes: want a power of two from 4 KiB to 2 MiB", o.PageSize)
 	note(o.Pages == 0 || o.Pages > layout.MaxPage, "%d pages: want 1 to %d; use larger ones", o.Pages, layout.MaxPage)
+	note(o.ObserveEvery < 0, "accesses of one in %d pages: want 0 or more", o.ObserveEvery)
 	note(o.Frames < 1 || o.Frames > layout.MaxLocation, "%d frames: want 1 to %d", o.Frames, layout.MaxLocation)
 	note(o.T2 < 0 || o.Spares < 1 || o.T2+o.Spares > layout.MaxLocation, "%d and %d slots: want at least 0 and 1, and at most %d together", o.T2, o.Spares, layout.MaxLocation)
 	note(o.Deadline < time.Millisecond || o.PinDeadline <= 0 || o.PinDeadline > o.Deadline, "deadlines of %v and %v: want at least 1ms, the second no longer", o.Deadline, o.PinDeadline)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/layout"
 )
 
@@ -66,5 +67,26 @@ func (m mailbox) took(n, gate uint64) {
 	atomic.StoreUint64(m.word(int(unsafe.Offsetof(layout.Mailbox{}.Gate))), gate)
 	atomic.StoreUint64(m.word(int(unsafe.Offsetof(layout.Mailbox{}.Taken))), n)
 }
+
+// recordsAt is where records begin, behind layout.RecordBox.
+const recordsAt = 4096
+
+// ring is the CPU's side of the ring of records.
+type ring struct {
+	b     []byte
+	count uint64
+}
+
+// record is record number n, if it has come.
+func (r ring) record(n uint64) (Access, bool) {
+	w := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.b[recordsAt+8*(n&(r.count-1))])))
+	if uint32(w>>32) != uint32(n)+1 {
+		return Access{}, false
+	}
+	return Access{uint64(uint32(w) >> 2), tier.Op(w & 3)}, true
+}
+
+// took tells kernels that records below n were taken.
+func (r ring) took(n uint64) { atomic.StoreUint64((*uint64)(unsafe.Pointer(&r.b[0])), n) }
 
 func newMailbox(m *cuda.HostMemory) mailbox { return mailbox{m.Bytes()} }

@@ -132,7 +132,7 @@ func (e *Engine) wait(ctx context.Context) error {
 		}
 		return errors.Join(watched, err)
 	}
-	if err := ev.Close(); err != nil {
+	if err := errors.Join(ev.Close(), e.observed(ctx)); err != nil {
 		return err
 	}
 	if a := e.failures(); a != nil {

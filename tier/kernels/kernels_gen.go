@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:b0378bce686f86d4b32d98eeab5d2e14f291ba270b1fab3dd152ac53a7d0cfa3
+// sha256:c2828d15b0fe0243e32e603b8a06673d3e9202294bce5db0814b92481dead81b
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

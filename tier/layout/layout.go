@@ -9,7 +9,7 @@
 package layout
 
 // TierVersion is kTierVersion of engine.cuh.
-const TierVersion = 1
+const TierVersion = 2
 
 // How T1's victim is found: Engine.T1Policy.
 const (
@@ -56,7 +56,7 @@ const (
 	MaxPage     = 1<<30 - 1      // pages are fewer
 	MaxLocation = 1<<26 - 1      // frames and slots are fewer
 	Stripes     = 64             // of the virtual time
-	Sampled     = uint64(1) << 5 // in an entry: the placer observes the page
+	Sampled     = uint64(1) << 5 // in an entry: accesses to the page are told of
 )
 
 // Stripe is one share of the virtual time.
@@ -92,7 +92,8 @@ type Counts struct {
 	BytesT3Write   uint64
 	BytesPromoted  uint64
 	BytesDemoted   uint64
-	_              [9]uint64
+	LostRecords    uint64 // accesses that should have been recorded, and the CPU was too slow for
+	_              [8]uint64
 }
 
 // Hot is the words that many warps change.
@@ -126,6 +127,10 @@ type Hot struct {
 	StarveT3      uint32
 	StarveSecond  uint32
 	_             [14]uint64
+	RecordTail    uint64
+	RecordTaken   uint64
+	RecordStuck   uint64
+	_             [13]uint64
 }
 
 // ReuseParams is placement.ReuseParams, in the same layout.
@@ -169,6 +174,12 @@ type Mailbox struct {
 	_       [6]uint64
 }
 
+// RecordBox is what the CPU tells the GPU of its ring of records, in pinned memory.
+type RecordBox struct {
+	Taken uint64 // records taken, in order
+	_     [15]uint64
+}
+
 // Engine is what kernels get, by address.
 type Engine struct {
 	Version   uint32
@@ -207,7 +218,15 @@ type Engine struct {
 	Stop          uint64 // pinned uint32; or 0
 	Store         uint64 // DriveLayout
 	GiveUp        uint64 // 1: the first wait in vain sets Stop
-	_             [4]uint64
+
+	Records      uint64 // pinned: uint64[RecordCount]; 0: nothing is recorded
+	RecordBox    uint64 // pinned
+	RecordCount  uint32 // a power of two
+	RecordRoom   uint32 // RecordCount less as many as there are threads
+	RecordWaitNS uint64 // of one wait for the CPU
+	Recorded     uint64 // bitmap of the pages that are recorded; 0: of those that are marked as sampled, all
+	Observed     uint64 // of those that the placer observes, likewise
+	_            [6]uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.

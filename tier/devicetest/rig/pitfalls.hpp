@@ -190,8 +190,49 @@ inline uint32_t lanes_apart() {
     return p.end();
 }
 
+// Nobody takes the records: accesses wait once, the rest is lost and counted; what was
+// recorded is in order. When somebody has taken them, others are recorded.
+inline uint32_t dead_recorder() {
+    Config c = small_config();
+    c.records = 16;
+    c.drain = 0;
+    Pitfall p("dead recorder", c);
+    uint64_t begun = globaltimer();
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t page = i * 5 % c.pages;
+        p.want("an access", i % 3 != 0 ? p.load(page) : p.store(page, i), kTierOk);
+    }
+    if (globaltimer() - begun > 3000000000ull) {
+        p.w.problems.report("dead recorder: 200 accesses took %llu ms", (unsigned long long)((globaltimer() - begun) / 1000000));
+    }
+    p.want("lost", p.w.counts()->lost_records, 192);
+    Recorder r(&p.w);
+    r.end();
+    p.want("recorded", r.list.size(), 8);
+    for (uint64_t i = 0; i < r.list.size(); i++) {
+        p.want("a record", r.list[i], (i * 5 % c.pages) << 2 | (i % 3 != 0 ? kReadOp : kWriteOp));
+    }
+    p.want("an access", p.load(3), kTierOk);
+    Memory whole(1u << c.page_shift);
+    p.want("an overwrite", bulk_write(p.g, p.t, p.a, 4 * p.words, p.words, whole.as<uint64_t>()), kTierOk);
+    acquire(p.g, p.t, 9, kPrefetchOp);
+    r.end();
+    p.want("recorded later", r.list.size(), 11);
+    for (uint64_t i = 8; i < r.list.size(); i++) {
+        p.want("a later record", r.list[i], i == 8 ? 3 << 2 | kReadOp : i == 9 ? 4 << 2 | kOverwriteOp : 9 << 2 | kPrefetchOp);
+    }
+    p.w.e.record_wait_ns = p.w.e.deadline_ns = 60000000000ull;
+    r.begin();
+    for (uint64_t i = 0; i < 100; i++) {
+        p.want("an access", p.load(i % c.pages), kTierOk);
+    }
+    r.end();
+    p.want("lost while somebody takes", p.w.counts()->lost_records, 192);
+    return p.end();
+}
+
 inline uint32_t run_pitfalls() {
-    return all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
+    return dead_recorder() + all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
 }
 
 }  // namespace rig

@@ -6,6 +6,7 @@
 
 #include "lanes.hpp"
 #include "model.hpp"
+#include "recorder.hpp"
 
 namespace rig {
 
@@ -335,6 +336,7 @@ void run_groups(World* w, Model* m, const std::vector<G>& lanes) {
 inline uint32_t run_stress(const Config& c) {
     World w(c);
     Model m(&w);
+    Recorder recorder(&w);
     uint32_t n = c.groups * c.lanes;
     if (c.lanes == 1) {
         run_groups(&w, &m, std::vector<Solo>(n));
@@ -350,6 +352,7 @@ inline uint32_t run_stress(const Config& c) {
         run_groups(&w, &m, lanes);
     }
     settle_down(&w, &m);
+    recorder.end();
     Counts* k = w.counts();
     printf("accesses %llu fetches %llu T2 hits %llu evictions %llu demotions %llu T2 evictions %llu writebacks %llu flushed %llu errors %llu crowded %llu lost %llu\n",
            (unsigned long long)(w.sum(&Stripe::hits) + w.sum(&Stripe::slow)), (unsigned long long)k->t3_fetches,
@@ -383,6 +386,7 @@ inline Config random_config(uint64_t seed, uint32_t rounds) {
     c.start = r.one_in(2) ? 0 : (1ull << (r.one_in(2) ? 31 : 32)) - r.below(200);
     c.hold = some(4, 20);
     c.pin_deadline_ms = c.hold != 0 ? 5 : c.pin_deadline_ms;
+    c.records = c.hold == 0 && r.one_in(2) ? 64u << r.below(2) : 0;
     return c;
 }
 

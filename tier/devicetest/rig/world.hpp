@@ -39,6 +39,7 @@ struct Config {
     uint64_t direct = 64, sampled = 4;
     uint32_t window = 64, starve = 51, parity = 0, sample_count = 64;
     std::string trace, shared;
+    uint32_t records = 0, drain = 1; // length of the ring of records; 0: nobody takes any
 };
 
 constexpr uint32_t kReadError = 0x281, kWriteError = 0x280; // of a completion
@@ -184,6 +185,7 @@ private:
     }
     void set_up_tiers();
     void set_up_reuse(void* shared);
+    void set_up_records();
     std::vector<std::unique_ptr<Memory>> memory_;
 };
 
@@ -208,6 +210,9 @@ inline World::World(const Config& config, void* shared) : c(config) {
     set_up_tiers();
     if (c.placer == kGmtReuse) {
         set_up_reuse(shared);
+    }
+    if (c.records != 0) {
+        set_up_records();
     }
     store.page_bytes = 1ull << c.page_shift;
     store.bytes.resize(c.pages * store.page_bytes);
@@ -246,6 +251,21 @@ inline void World::set_up_tiers() {
     }
     for (uint32_t s = 0; s < e.slots; s++) {
         reinterpret_cast<uint32_t*>(e.slot_owner)[s] = kFreeMark | (s + 1 < e.slots ? s + 1 : kChainEnd);
+    }
+}
+
+// All pages are recorded; a bitmap says which the placer samples.
+inline void World::set_up_records() {
+    e.record_box = make(sizeof(RecordBox));
+    e.records = make(8ull * c.records);
+    e.record_count = c.records;
+    e.record_room = c.records / 2;
+    e.record_wait_ns = e.pin_deadline_ns / 2;
+    e.observed = make(c.pages / 8 + 4);
+    for (uint32_t p = 0; p < c.pages; p++) {
+        uint64_t* entry = reinterpret_cast<uint64_t*>(e.entries) + p;
+        reinterpret_cast<uint32_t*>(e.observed)[p / 32] |= (*entry & kSampled) != 0 ? 1u << p % 32 : 0;
+        *entry |= kSampled;
     }
 }
 

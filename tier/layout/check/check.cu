@@ -63,6 +63,7 @@ FIELD(Counts, counts_bytes_t3_read, bytes_t3_read);
 FIELD(Counts, counts_bytes_t3_write, bytes_t3_write);
 FIELD(Counts, counts_bytes_promoted, bytes_promoted);
 FIELD(Counts, counts_bytes_demoted, bytes_demoted);
+FIELD(Counts, counts_lost_records, lost_records);
 
 TRITIER_EXPORT_CONST(size_hot, sizeof(Hot));
 FIELD(Hot, hot_hand, hand);
@@ -84,6 +85,9 @@ FIELD(Hot, hot_params_lock, params_lock);
 FIELD(Hot, hot_starve_at, starve_at);
 FIELD(Hot, hot_starve_t3, starve_t3);
 FIELD(Hot, hot_starve_second, starve_second);
+FIELD(Hot, hot_record_tail, record_tail);
+FIELD(Hot, hot_record_taken, record_taken);
+FIELD(Hot, hot_record_stuck, record_stuck);
 
 TRITIER_EXPORT_CONST(size_reuse_params, sizeof(ReuseParams));
 FIELD(ReuseParams, reuse_params_version, version);
@@ -113,6 +117,9 @@ FIELD(Mailbox, mailbox_taken, taken);
 FIELD(Mailbox, mailbox_gate, gate);
 FIELD(Mailbox, mailbox_version, version);
 FIELD(Mailbox, mailbox_params, params);
+
+TRITIER_EXPORT_CONST(size_record_box, sizeof(RecordBox));
+FIELD(RecordBox, record_box_taken, taken);
 
 TRITIER_EXPORT_CONST(size_engine, sizeof(Engine));
 FIELD(Engine, engine_version, version);
@@ -148,6 +155,13 @@ FIELD(Engine, engine_pin_deadline_ns, pin_deadline_ns);
 FIELD(Engine, engine_stop, stop);
 FIELD(Engine, engine_store, store);
 FIELD(Engine, engine_give_up, give_up);
+FIELD(Engine, engine_records, records);
+FIELD(Engine, engine_record_box, record_box);
+FIELD(Engine, engine_record_count, record_count);
+FIELD(Engine, engine_record_room, record_room);
+FIELD(Engine, engine_record_wait_ns, record_wait_ns);
+FIELD(Engine, engine_recorded, recorded);
+FIELD(Engine, engine_observed, observed);
 
 TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);

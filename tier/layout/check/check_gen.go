@@ -13,14 +13,14 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e30d489359cd925b69c3c05a4f510c774868d3550d1a6f28e7b8afc5319bb0b4
+// sha256:cc1ada47f350151bcfe1141cb70ae4e182c9320483cab8027bc321f13469293a
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
 
 // The device's own values, from check.cu.
 const (
-	constTierVersion             = 1
+	constTierVersion             = 2
 	constT1Clock                 = 0
 	constT1Fifo                  = 1
 	constBypass                  = 0
@@ -74,7 +74,8 @@ const (
 	offsetCountsBytesT3Write     = 160
 	offsetCountsBytesPromoted    = 168
 	offsetCountsBytesDemoted     = 176
-	sizeHot                      = 1280
+	offsetCountsLostRecords      = 184
+	sizeHot                      = 1408
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
 	offsetHotUsedFrames          = 136
@@ -94,6 +95,9 @@ const (
 	offsetHotStarveAt            = 1152
 	offsetHotStarveT3            = 1160
 	offsetHotStarveSecond        = 1164
+	offsetHotRecordTail          = 1280
+	offsetHotRecordTaken         = 1288
+	offsetHotRecordStuck         = 1296
 	sizeReuseParams              = 88
 	offsetReuseParamsVersion     = 0
 	offsetReuseParamsSlope       = 8
@@ -119,7 +123,9 @@ const (
 	offsetMailboxGate            = 8
 	offsetMailboxVersion         = 16
 	offsetMailboxParams          = 32
-	sizeEngine                   = 256
+	sizeRecordBox                = 128
+	offsetRecordBoxTaken         = 0
+	sizeEngine                   = 320
 	offsetEngineVersion          = 0
 	offsetEnginePageShift        = 4
 	offsetEngineT1Policy         = 8
@@ -153,6 +159,13 @@ const (
 	offsetEngineStop             = 200
 	offsetEngineStore            = 208
 	offsetEngineGiveUp           = 216
+	offsetEngineRecords          = 224
+	offsetEngineRecordBox        = 232
+	offsetEngineRecordCount      = 240
+	offsetEngineRecordRoom       = 244
+	offsetEngineRecordWaitNs     = 248
+	offsetEngineRecorded         = 256
+	offsetEngineObserved         = 264
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4

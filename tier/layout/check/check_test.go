@@ -32,7 +32,7 @@ var device = []struct {
 		"Prefetches": offsetCountsPrefetches, "PrefetchReads": offsetCountsPrefetchReads, "PrefetchErrors": offsetCountsPrefetchErrors,
 		"Flushed": offsetCountsFlushed, "Crowded": offsetCountsCrowded, "LostSlots": offsetCountsLostSlots,
 		"DroppedSamples": offsetCountsDroppedSamples, "BytesT3Read": offsetCountsBytesT3Read, "BytesT3Write": offsetCountsBytesT3Write,
-		"BytesPromoted": offsetCountsBytesPromoted, "BytesDemoted": offsetCountsBytesDemoted,
+		"BytesPromoted": offsetCountsBytesPromoted, "BytesDemoted": offsetCountsBytesDemoted, "LostRecords": offsetCountsLostRecords,
 	}},
 	{layout.Hot{}, sizeHot, map[string]uintptr{
 		"Hand": offsetHotHand, "FreeFrames": offsetHotFreeFrames, "UsedFrames": offsetHotUsedFrames, "Starved": offsetHotStarved,
@@ -40,7 +40,8 @@ var device = []struct {
 		"LogTail": offsetHotLogTail, "LogGate": offsetHotLogGate, "FirstError": offsetHotFirstError, "SampleTail": offsetHotSampleTail,
 		"SampleTaken": offsetHotSampleTaken, "SampleGate": offsetHotSampleGate, "ParamsVersion": offsetHotParamsVersion,
 		"ParamsLock": offsetHotParamsLock, "StarveAt": offsetHotStarveAt, "StarveT3": offsetHotStarveT3,
-		"StarveSecond": offsetHotStarveSecond,
+		"StarveSecond": offsetHotStarveSecond, "RecordTail": offsetHotRecordTail, "RecordTaken": offsetHotRecordTaken,
+		"RecordStuck": offsetHotRecordStuck,
 	}},
 	{layout.ReuseParams{}, sizeReuseParams, map[string]uintptr{
 		"Version": offsetReuseParamsVersion, "Slope": offsetReuseParamsSlope, "Offset": offsetReuseParamsOffset,
@@ -57,6 +58,7 @@ var device = []struct {
 	{layout.Mailbox{}, sizeMailbox, map[string]uintptr{
 		"Taken": offsetMailboxTaken, "Gate": offsetMailboxGate, "Version": offsetMailboxVersion, "Params": offsetMailboxParams,
 	}},
+	{layout.RecordBox{}, sizeRecordBox, map[string]uintptr{"Taken": offsetRecordBoxTaken}},
 	{layout.Engine{}, sizeEngine, map[string]uintptr{
 		"Version": offsetEngineVersion, "PageShift": offsetEnginePageShift, "T1Policy": offsetEngineT1Policy,
 		"Placer": offsetEnginePlacer, "Pages": offsetEnginePages, "Frames": offsetEngineFrames, "T2Frames": offsetEngineT2Frames,
@@ -67,7 +69,9 @@ var device = []struct {
 		"StarveBits": offsetEngineStarveBits, "Samples": offsetEngineSamples, "Mailbox": offsetEngineMailbox,
 		"SampleCount": offsetEngineSampleCount, "Parity": offsetEngineParity, "Seed": offsetEngineSeed,
 		"RandomBelow": offsetEngineRandomBelow, "DeadlineNS": offsetEngineDeadlineNs, "PinDeadlineNS": offsetEnginePinDeadlineNs,
-		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp,
+		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp, "Records": offsetEngineRecords,
+		"RecordBox": offsetEngineRecordBox, "RecordCount": offsetEngineRecordCount, "RecordRoom": offsetEngineRecordRoom,
+		"RecordWaitNS": offsetEngineRecordWaitNs, "Recorded": offsetEngineRecorded, "Observed": offsetEngineObserved,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,

@@ -1,0 +1,9 @@
+package gpu
+
+// SetRecords makes the rings of engines to come have so many records, of which so many
+// can wait, and returns what undoes it.
+func SetRecords(count, room uint64) (undo func()) {
+	c, r := recordCount, recordRoom
+	recordCount, recordRoom = count, room
+	return func() { recordCount, recordRoom = c, r }
+}
