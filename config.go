@@ -62,9 +62,15 @@ type Config struct {
 	// Retries of a failed read or write, before it is reported. 2; -1 is none.
 	Retries int `yaml:"retries"`
 
-	// Observe, if set, is told of every page access in order, before it is made.
-	// It must not call the Memory.
+	// Observe, if set, is told of every page access, one call after another. It must not
+	// call the Memory. With engine host, in order and before the access is made. With
+	// engine gpu, from a goroutine while kernels run and until the call that began them
+	// returns: accesses of one warp in its order, of several in the order in which
+	// they got numbers; an Observe that is too slow is not told of all: see Observed.
 	Observe func(Access) `yaml:"-"`
+	// ObserveEvery has Observe told of the accesses to one in so many pages, chosen by a
+	// hash of the page's number; of all when 0 or 1.
+	ObserveEvery int `yaml:"-"`
 	// Events, if set, is told of every move of pages or elements that has ended.
 	// It must not call the Memory.
 	Events func(Event) `yaml:"-"`
@@ -188,6 +194,9 @@ func (c Config) parse() (*parsed, error) {
 	}
 	if p.Retries < -1 || p.Retries > 100 {
 		note("retries", fmt.Errorf("%d: want -1 (none) to 100", p.Retries))
+	}
+	if p.ObserveEvery < 0 {
+		note("observe", fmt.Errorf("one in %d pages: want 0 (all) or more", p.ObserveEvery))
 	}
 	if p.Model != "" {
 		p.model, err = servicetime.Load(p.Model)

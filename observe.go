@@ -1,8 +1,11 @@
 package tritier
 
 import (
+	"context"
+	"sync/atomic"
 	"time"
 
+	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier/host"
 )
 
@@ -13,3 +16,45 @@ type Event = host.Event
 // in software, since Open; known is false when there are none, or when the system
 // does not say.
 func (m *Memory) ServiceCPU() (used time.Duration, known bool) { return m.vol.ServiceCPU() }
+
+// Observed is how much Config.Observe was told of.
+type Observed struct {
+	Told uint64 // accesses
+	Lost uint64 // accesses that it should have been told of, and was too slow for
+}
+
+// Observed waits until Config.Observe was told of the accesses of all calls and kernels
+// that have ended, and says how many those were. What is lost is lost for good: a trace
+// of the accesses is not complete then. Only engine gpu loses any.
+func (m *Memory) Observed(ctx context.Context) (Observed, error) { return m.eng.observed(ctx) }
+
+// observer is Config.Observe for one in so many pages.
+type observer struct {
+	f     func(Access)
+	every uint64
+	told  atomic.Uint64
+}
+
+// newObserver is nil when nobody observes.
+func newObserver(c *Config) *observer {
+	if c.Observe == nil {
+		return nil
+	}
+	return &observer{f: c.Observe, every: uint64(max(c.ObserveEvery, 1))}
+}
+
+// tell passes an access on, if it is to one of the chosen pages.
+func (o *observer) tell(array int, a Access) {
+	if o.every > 1 && placement.Hash(uint64(array), 0, placement.Page(a.Page))%o.every != 0 {
+		return
+	}
+	o.told.Add(1)
+	o.f(a)
+}
+
+func (o *observer) observed() Observed {
+	if o == nil {
+		return Observed{}
+	}
+	return Observed{Told: o.told.Load()}
+}

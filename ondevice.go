@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tritier/tritier/bamio"
@@ -26,6 +28,7 @@ type onDevice struct {
 	e      *gpu.Engine
 	mu     sync.Mutex // guards arrays
 	arrays []deviceArray
+	known  atomic.Pointer[[]deviceArray] // a copy of arrays, for whoever must not wait for mu
 }
 
 type deviceArray struct {
@@ -35,8 +38,8 @@ type deviceArray struct {
 }
 
 func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, error) {
-	if p.Observe != nil || p.Events != nil {
-		return nil, &ConfigError{[]error{errors.New("engine: gpu tells nobody of single accesses or moves: leave Observe and Events out, or use engine host")}}
+	if p.Events != nil {
+		return nil, &ConfigError{[]error{errors.New("engine: gpu tells nobody of single moves: leave Events out, or use engine host")}}
 	}
 	l, err := v.Layout()
 	if err != nil {
@@ -48,7 +51,10 @@ func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, 
 	}
 	frames, t2, spares := p.pages()
 	opts := gpu.Options{GPU: o.ctx, PageSize: int(p.PageSize), Pages: l.Pages, Offset: l.DataOffset, Frames: frames, T2: t2, Spares: spares,
-		Policy: p.policy, Seed: p.Seed, Deadline: p.Timeout}
+		Policy: p.policy, Seed: p.Seed, Deadline: p.Timeout, ObserveEvery: p.ObserveEvery}
+	if p.Observe != nil {
+		opts.Observe = o.tell
+	}
 	for _, m := range v.Members() {
 		n, ok := m.(volume.NVMeMember)
 		if !ok {
@@ -73,7 +79,38 @@ func (o *onDevice) adopt(a *openArray, v *volume.Array) error {
 	defer o.mu.Unlock()
 	o.arrays = append(o.arrays, deviceArray{a, v, info.Pages})
 	sort.Slice(o.arrays, func(i, j int) bool { return o.arrays[i].first < o.arrays[j].first })
+	o.publish()
 	return nil
+}
+
+// publish renews the copy of arrays. The caller has mu.
+func (o *onDevice) publish() {
+	list := slices.Clone(o.arrays)
+	o.known.Store(&list)
+}
+
+// tell passes accesses on to Config.Observe. It takes no lock: batches wait for it.
+func (o *onDevice) tell(list []gpu.Access) {
+	known := o.known.Load()
+	if known == nil {
+		return // no array, no access
+	}
+	for _, a := range list {
+		i := sort.Search(len(*known), func(i int) bool { return (*known)[i].first > a.Page }) - 1
+		if i < 0 || a.Page-(*known)[i].first >= (*known)[i].pages {
+			continue // of an array that was dropped: its pages were prefetched by a kernel that has it no more
+		}
+		x := &(*known)[i]
+		o.cfg.Observe(Access{x.key.name, a.Page - x.first, a.Op})
+	}
+}
+
+func (o *onDevice) observed(ctx context.Context) (Observed, error) {
+	r, err := o.e.Recorded(ctx)
+	if errors.Is(err, gpu.ErrClosed) {
+		err = ErrClosed
+	}
+	return Observed{r.Told, r.Lost}, err
 }
 
 func (o *onDevice) drop(ctx context.Context, a *openArray) error {
@@ -85,6 +122,7 @@ func (o *onDevice) drop(ctx context.Context, a *openArray) error {
 				return err
 			}
 			o.arrays = append(o.arrays[:i], o.arrays[i+1:]...)
+			o.publish()
 			return x.v.Close()
 		}
 	}

@@ -129,9 +129,9 @@ func TestOnDevice(t *testing.T) {
 		if _, err := tritier.Open(t.Context(), c); !errors.As(err, &bad) {
 			t.Errorf("with checksums: %v", err)
 		}
-		c.Checksums, c.Observe = false, func(tritier.Access) {}
+		c.Checksums, c.Events = false, func(tritier.Event) {}
 		if _, err := tritier.Open(t.Context(), c); !errors.As(err, &bad) {
-			t.Errorf("with an observer: %v", err)
+			t.Errorf("with somebody who wants to know moves: %v", err)
 		}
 	})
 	file := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"

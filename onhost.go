@@ -19,6 +19,7 @@ type onHost struct {
 	t3    *tier3
 	mem   *host.Memory
 	whyT1 string // why T1 is where it is
+	seen  *observer
 }
 
 func openOnHost(p *parsed, v *volume.Volume) (*onHost, error) {
@@ -41,8 +42,8 @@ func (o *onHost) open(v *volume.Volume) (err error) {
 	}
 	h := host.Options{PageSize: int(p.PageSize), T1: frames, T2: t2, Spares: spares, Policy: p.policy, Seed: p.Seed,
 		Retries: max(p.Retries, 0), Timeout: p.Timeout, Events: p.Events}
-	if p.Observe != nil {
-		h.Observe = func(array int, page uint64, op tier.Op) { p.Observe(Access{o.t3.name(array), page, op}) }
+	if o.seen = newObserver(&p.Config); o.seen != nil {
+		h.Observe = func(array int, page uint64, op tier.Op) { o.seen.tell(array, Access{o.t3.name(array), page, op}) }
 	}
 	o.mem, err = host.New(o.tiers, o.t3, h)
 	return err
@@ -160,3 +161,5 @@ func (o *onHost) describe(d *Description) {
 }
 
 func (o *onHost) stats() Stats { return Stats{o.mem.Stats(), o.eng.Stats()} }
+
+func (o *onHost) observed(context.Context) (Observed, error) { return o.seen.observed(), nil }

@@ -33,6 +33,8 @@ type orchestrator interface {
 	release(closeStore func() error) error
 	describe(d *Description)
 	stats() Stats
+	// observed waits until Config.Observe was told of what has ended.
+	observed(ctx context.Context) (Observed, error)
 }
 
 // openArray is an array that the tiers know.

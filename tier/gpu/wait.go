@@ -93,16 +93,21 @@ func (e *Engine) asked(l late) (running bool, err error) {
 
 // Watch waits for kernels, and ends with an error instead of a hang, as
 // bamio.Engine.Watch. When it has asked them to end and they have, others work again;
-// while they have not, batch calls answer a *RunningError.
+// while they have not, batch calls answer a *RunningError. An observer was told of what
+// kernels did that have ended well.
 func (e *Engine) Watch(ctx context.Context, work bamio.Work) error {
 	watched := e.io.Watch(ctx, work)
-	if watched == nil || drivesOnly(ctx, watched) {
+	asked := watched != nil && !drivesOnly(ctx, watched)
+	if !asked && e.record == nil {
 		return watched
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return watched
+	}
+	if !asked {
+		return errors.Join(watched, e.observed(ctx))
 	}
 	_, err := e.asked(late{work: work, err: watched})
 	return errors.Join(watched, err)
