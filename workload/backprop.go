@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // Shape of the network, as in Rodinia: 16 hidden units and an output; a block of the
@@ -19,7 +20,7 @@ const (
 )
 
 var backpropKind = Kind{
-	Name: "backprop", Iterations: 1, Unit: "epoch", make: newBackprop,
+	Name: "backprop", Iterations: 1, Unit: "epoch", make: newBackprop, load: loading(kernels.LoadBackprop),
 	Doc: "Training of a two-layer network with 16 hidden units (Rodinia): a launch reads the inputs and their weights and writes partial sums of each block of 16 inputs, the CPU sums them and does the small layer, and another launch changes the weights and their momentum.",
 }
 

@@ -6,13 +6,14 @@ import (
 	"math"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // unreached is the level or distance of a vertex that no path leads to.
 const unreached = math.MaxUint32
 
 var bfsKind = Kind{
-	Name: "bfs", Iterations: 1, Unit: "search, each from another vertex", make: newBFS,
+	Name: "bfs", Iterations: 1, Unit: "search, each from another vertex", make: newBFS, load: loading(kernels.LoadBFS),
 	Doc: "Breadth-first search over a Kronecker graph (as GAP's kron), level by level: every launch looks at the level of each vertex and expands those of the frontier along their lists of neighbours.",
 }
 

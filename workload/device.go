@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/workload/kernels"
 )
 
-// Device runs workloads as kernels on the GPU of a Memory, on a stream of the caller's.
+// Device runs a workload as kernels on the GPU of a Memory, on a stream of the caller's.
 // It is for one goroutine.
 type Device struct {
 	mem    *tritier.Memory
@@ -30,7 +30,7 @@ type Device struct {
 	begun   *cuda.Event
 	ended   *cuda.Event
 	done    *cuda.Event
-	modules map[string]io.Closer
+	k       io.Closer // the kernels of the program
 	span    time.Duration
 }
 
@@ -38,10 +38,11 @@ type Device struct {
 // needs much, fewer are launched.
 const mostScratch = 1 << 30
 
-// NewDevice prepares a Memory's GPU, whose engine must be gpu, or it is
-// tritier.ErrNoRef. Kernels are launched on the stream, which the caller closes, after
-// what it holds. Close the Device before the Memory.
-func NewDevice(mem *tritier.Memory, stream *cuda.Stream) (*Device, error) {
+// NewDevice loads the kernels of the workload of this name, which the driver compiles
+// for the Memory's GPU. The Memory's engine must be gpu, or it is tritier.ErrNoRef.
+// Kernels are launched on the stream, which the caller closes, after what it holds.
+// Close the Device before the Memory.
+func NewDevice(mem *tritier.Memory, stream *cuda.Stream, name string) (*Device, error) {
 	gpu := mem.GPU()
 	if gpu == nil {
 		return nil, tritier.ErrNoRef
@@ -50,14 +51,21 @@ func NewDevice(mem *tritier.Memory, stream *cuda.Stream) (*Device, error) {
 		return nil, errors.New("kernels of a workload need a stream of the GPU that T1 lies in")
 	}
 	about := mem.Describe()
-	d := &Device{mem: mem, gpu: gpu, stream: stream, frames: about.T1.Pages, page: uint64(about.PageSize), modules: map[string]io.Closer{}}
-	if err := d.open(); err != nil {
+	d := &Device{mem: mem, gpu: gpu, stream: stream, frames: about.T1.Pages, page: uint64(about.PageSize)}
+	if err := d.open(name); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-func (d *Device) open() (err error) {
+func (d *Device) open(name string) (err error) {
+	k, err := kindOf(name)
+	if err != nil {
+		return err
+	}
+	if d.k, err = k.load(d.gpu); err != nil {
+		return err
+	}
 	if d.sms, err = d.gpu.Device().Attribute(cuda.MultiprocessorCount); err != nil {
 		return err
 	}
@@ -81,8 +89,8 @@ func (d *Device) open() (err error) {
 // Close frees what the Device has allocated on the GPU; kernels must have ended.
 func (d *Device) Close() error {
 	var errs []error
-	for _, m := range d.modules {
-		errs = append(errs, m.Close())
+	if d.k != nil {
+		errs = append(errs, d.k.Close())
 	}
 	for _, m := range []*cuda.DeviceMemory{d.outcome, d.scratch, d.values} {
 		if m != nil {
@@ -104,16 +112,24 @@ func (d *Device) Close() error {
 // before each launch to behind it.
 func (d *Device) Span() time.Duration { return d.span }
 
-// loaded are kernels, which are compiled by the driver when they are first needed.
-func loaded[K io.Closer](d *Device, name string, load func(*cuda.Context) (K, error)) (K, error) {
-	if k, ok := d.modules[name].(K); ok {
+// loading is a function that loads kernels, for a Kind.
+func loading[K io.Closer](load func(*cuda.Context) (K, error)) func(*cuda.Context) (io.Closer, error) {
+	return func(gpu *cuda.Context) (io.Closer, error) {
+		k, err := load(gpu)
+		if err != nil {
+			return nil, err // and no K that is nil
+		}
 		return k, nil
 	}
-	k, err := load(d.gpu)
-	if err == nil {
-		d.modules[name] = k
+}
+
+// loaded are the Device's kernels.
+func loaded[K io.Closer](d *Device) (K, error) {
+	k, ok := d.k.(K)
+	if !ok {
+		return k, fmt.Errorf("the Device has the kernels of another workload, %T", d.k)
 	}
-	return k, err
+	return k, nil
 }
 
 // shape is what a launch needs.
@@ -225,7 +241,9 @@ type refs struct {
 	err error
 }
 
-// of is an array's reference; the first error stays.
+type tritierRef = tritier.ArrayRef
+
+// ref is an array's reference; errors stay with r.
 func ref[T any](r *refs, a *tritier.Array[T]) *tritier.ArrayRef {
 	if a == nil {
 		r.err = errors.Join(r.err, errors.New("there is no array yet: Setup comes first"))

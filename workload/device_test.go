@@ -60,7 +60,7 @@ type device struct {
 }
 
 // openDevice opens them; end closes them.
-func openDevice(t *testing.T, driver *cuda.Driver, c tritier.Config) *device {
+func openDevice(t *testing.T, driver *cuda.Driver, c tritier.Config, name string) *device {
 	t.Helper()
 	c.Driver, c.GPU, c.Engine, c.PageSize, c.Buffers = driver, "0", tritier.EngineGPU, page, 16*page
 	if c.Store == "" {
@@ -74,7 +74,7 @@ func openDevice(t *testing.T, driver *cuda.Driver, c tritier.Config) *device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := workload.NewDevice(m, s)
+	d, err := workload.NewDevice(m, s, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestKernels(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d", name, i), func(t *testing.T) {
-					x := openDevice(t, driver, c)
+					x := openDevice(t, driver, c, name)
 					defer x.end(t)
 					if err := x.run(t, sized(t, name, workload.Params{Bytes: 300 << 10, Kernels: true})); err != nil {
 						t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // Shape of the look-ups: rows of 64 float32, and bags of 32 rows that are summed up,
@@ -19,7 +20,7 @@ const (
 )
 
 var embeddingKind = Kind{
-	Name: "embedding-gather", Iterations: 4, Unit: "pass over the bags", Prefetches: true, make: newEmbedding,
+	Name: "embedding-gather", Iterations: 4, Unit: "pass over the bags", Prefetches: true, make: newEmbedding, load: loading(kernels.LoadEmbedding),
 	Doc: "Look-ups in an embedding table, as a recommender makes them: bags of 32 rows of 256 bytes, drawn from a zipf distribution (skew 1.05) over the whole table, are gathered and summed up; half as many rows are looked up in a pass as the table has.",
 }
 
@@ -30,15 +31,21 @@ type row [rowWidth]float32
 type embedding struct {
 	base
 	rows, bags uint64
-	table      *tritier.Array[row]
-	out        *tritier.Array[row]
-	arrays     plans
+	table, out *tritier.Array[row]
+	// The same with elements that kernels take.
+	flatTable, flatOut *tritier.Array[float32]
+	arrays             plans
 }
 
 func newEmbedding(p Params) (Workload, error) {
 	w := &embedding{base: base{Params: p}}
 	w.rows = p.elements(4 * rowWidth * (1 + 1.0/bagRatio))
 	w.bags = max(w.rows/bagRatio, 1)
+	if p.Kernels {
+		want(&w.arrays, &w.flatTable, "embedding.table", w.rows*rowWidth, units(w.Seed, 0, -1, 1))
+		want(&w.arrays, &w.flatOut, "embedding.sums", w.bags*rowWidth, nil)
+		return w, nil
+	}
 	want(&w.arrays, &w.table, "embedding.table", w.rows, w.values)
 	want(&w.arrays, &w.out, "embedding.sums", w.bags, nil)
 	return w, nil
@@ -147,18 +154,30 @@ func (w *embedding) lookUp(ctx context.Context, pass int, low uint64, indices []
 
 // Verify implements Workload: the sums of the last pass, from rows generated anew.
 func (w *embedding) Verify(ctx context.Context, _ *tritier.Memory) error {
-	return compare(ctx, &w.base, w.out, func() ([]row, error) {
-		return made(ctx, w.bags, func(first uint64, sums []row) {
-			bag, one := make([]uint64, bagSize), make([]row, 1)
+	if w.Kernels {
+		return compare(ctx, &w.base, w.flatOut, func() ([]float32, error) {
+			sums, err := w.reference(ctx)
+			flat := make([]float32, 0, len(sums)*rowWidth)
 			for i := range sums {
-				w.draws(w.Iterations-1, first+uint64(i), bag)
-				for _, at := range bag {
-					w.values(at, one)
-					for j, v := range one[0] {
-						sums[i][j] += v
-					}
+				flat = append(flat, sums[i][:]...)
+			}
+			return flat, err
+		})
+	}
+	return compare(ctx, &w.base, w.out, func() ([]row, error) { return w.reference(ctx) })
+}
+
+func (w *embedding) reference(ctx context.Context) ([]row, error) {
+	return made(ctx, w.bags, func(first uint64, sums []row) {
+		bag, one := make([]uint64, bagSize), make([]row, 1)
+		for i := range sums {
+			w.draws(w.Iterations-1, first+uint64(i), bag)
+			for _, at := range bag {
+				w.values(at, one)
+				for j, v := range one[0] {
+					sums[i][j] += v
 				}
 			}
-		})
+		}
 	})
 }

@@ -7,13 +7,14 @@ import (
 	"math"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // pyramid is the number of time steps that a launch takes over a tile and its halo.
 const pyramid = 2
 
 var hotspotKind = Kind{
-	Name: "hotspot", Iterations: 10, Unit: "time step", Prefetches: true, make: newHotspot,
+	Name: "hotspot", Iterations: 10, Unit: "time step", Prefetches: true, make: newHotspot, load: loading(kernels.LoadHotspot),
 	Doc: "Heat on a chip (Rodinia): five-point stencil over a square float32 grid of temperatures, with a grid of power; a launch takes 2 time steps over bands of rows with their halo, from one temperature grid to the other.",
 }
 

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // damping of PageRank, as in GAP.
 const damping = 0.85
 
 var pagerankKind = Kind{
-	Name: "pagerank", Iterations: 5, Unit: "iteration", make: newPagerank,
+	Name: "pagerank", Iterations: 5, Unit: "iteration", make: newPagerank, load: loading(kernels.LoadPagerank),
 	Doc: "PageRank by pulling over a Kronecker graph (as GAP's pr), two launches an iteration: one divides the rank of each vertex by its degree, the other reads all lists of neighbours from front to back and gathers what each neighbour contributes.",
 }
 

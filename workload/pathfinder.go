@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // Shape of the wall, as in Rodinia's script: 100 rows, of which a launch takes 20.
@@ -14,7 +15,7 @@ const (
 )
 
 var pathfinderKind = Kind{
-	Name: "pathfinder", Iterations: 1, Unit: "search of the wall", make: newPathfinder,
+	Name: "pathfinder", Iterations: 1, Unit: "search of the wall", make: newPathfinder, load: loading(kernels.LoadPathfinder),
 	Doc: "Cheapest path down a wall of 100 rows by dynamic programming (Rodinia): a launch takes 20 rows, of which each tile of columns reads a trapezoid, from one row of results to the other.",
 }
 

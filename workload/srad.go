@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // Parameters of srad, as in Rodinia's script.
@@ -16,7 +17,7 @@ const (
 )
 
 var sradKind = Kind{
-	Name: "srad", Iterations: 4, Unit: "iteration", make: newSrad,
+	Name: "srad", Iterations: 4, Unit: "iteration", make: newSrad, load: loading(kernels.LoadSrad),
 	Doc: "Speckle-reducing anisotropic diffusion of an image (Rodinia, version 2): each iteration measures the noise of a region, then one launch writes four derivatives and the coefficient from a five-point stencil, and another one reads them to change the image.",
 }
 

@@ -6,10 +6,11 @@ import (
 	"fmt"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 var ssspKind = Kind{
-	Name: "sssp", Iterations: 1, Unit: "search, each from another vertex", make: newSSSP,
+	Name: "sssp", Iterations: 1, Unit: "search, each from another vertex", make: newSSSP, load: loading(kernels.LoadSSSP),
 	Doc: "Single-source shortest paths over a weighted Kronecker graph by rounds of relaxation (Bellman-Ford with a mask; Harish and Narayanan, HiPC 2007): a launch offers the distance of every masked vertex to its neighbours, another one takes over what is better and masks it for the next round.",
 }
 

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/workload/kernels"
 )
 
 // addends is the number of input vectors.
 const addends = 3
 
 var vectorAddKind = Kind{
-	Name: "multi-vector-add", Iterations: 1, Unit: "pass over the vectors", Prefetches: true, make: newVectorAdd,
+	Name: "multi-vector-add", Iterations: 1, Unit: "pass over the vectors", Prefetches: true, make: newVectorAdd, load: loading(kernels.LoadVectorAdd),
 	Doc: "d = a + b + c over float32 vectors: the inputs are read and the output is written in whole pages, from front to back.",
 }
 

@@ -9,7 +9,7 @@ import (
 
 // RunKernels implements Workload: a launch a pass.
 func (w *vectorAdd) RunKernels(ctx context.Context, d *Device) error {
-	k, err := loaded(d, w.name, kernels.LoadVectorAdd)
+	k, err := loaded[*kernels.VectorAdd](d)
 	if err != nil {
 		return err
 	}

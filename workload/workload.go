@@ -3,11 +3,13 @@ package workload
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/cuda"
 )
 
 // Workload is a program over arrays of a Memory, of a size that is decided.
@@ -84,6 +86,7 @@ type Kind struct {
 	Unit       string // what an iteration is
 	Prefetches bool   // Params.Prefetch is possible: the next batch is known
 	make       func(Params) (Workload, error)
+	load       func(*cuda.Context) (io.Closer, error) // its kernels
 }
 
 // Kinds lists the workloads, in the order of help texts.
@@ -105,30 +108,38 @@ func Names() []string {
 
 // New makes the workload of this name. Nothing is generated before Setup.
 func New(name string, p Params) (Workload, error) {
-	for _, k := range Kinds() {
-		if k.Name != name {
-			continue
-		}
-		if err := p.check(); err != nil {
-			return nil, fmt.Errorf("workload %s: %w", name, err)
-		}
-		if p.Prefetch && !k.Prefetches {
-			return nil, fmt.Errorf("workload %s: it cannot prefetch: which pages come next follows from what it computes", name)
-		}
-		if p.Iterations == 0 {
-			p.Iterations = k.Iterations
-		}
-		if p.Batch == 0 {
-			p.Batch = DefaultBatch
-		}
-		p.name = name
-		w, err := k.make(p)
-		if err != nil {
-			return nil, fmt.Errorf("workload %s: %w", name, err)
-		}
-		return w, nil
+	k, err := kindOf(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("unknown workload %q; valid are %s", name, strings.Join(Names(), ", "))
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("workload %s: %w", name, err)
+	}
+	if p.Prefetch && !k.Prefetches {
+		return nil, fmt.Errorf("workload %s: it cannot prefetch: which pages come next follows from what it computes", name)
+	}
+	if p.Iterations == 0 {
+		p.Iterations = k.Iterations
+	}
+	if p.Batch == 0 {
+		p.Batch = DefaultBatch
+	}
+	p.name = name
+	w, err := k.make(p)
+	if err != nil {
+		return nil, fmt.Errorf("workload %s: %w", name, err)
+	}
+	return w, nil
+}
+
+// kindOf finds a workload by its name.
+func kindOf(name string) (Kind, error) {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k, nil
+		}
+	}
+	return Kind{}, fmt.Errorf("unknown workload %q; valid are %s", name, strings.Join(Names(), ", "))
 }
 
 // leastBytes keeps every shape larger than its smallest form.
@@ -173,11 +184,6 @@ func (b *base) Name() string { return b.name }
 
 // Progress implements Workload.
 func (b *base) Progress() (done, total int64) { return b.done.Load(), b.total.Load() }
-
-// RunKernels is for programs that have no kernels.
-func (b *base) RunKernels(context.Context, *Device) error {
-	return fmt.Errorf("%s has no kernels: use its batch form", b.name)
-}
 
 // expect begins a phase of so many steps, 0 when nobody knows.
 func (b *base) expect(total int64) {

@@ -137,7 +137,8 @@ struct Team {
     }
 
     // runs calls f(elements, index of the first in the range, number) for the parts of
-    // elements first .. first+n-1 that lie in one page, pinned by the cursor meanwhile.
+    // elements first .. first+n-1 that lie in one page, pinned by the cursor meanwhile,
+    // until it is false for all lanes.
     template <class T, class F>
     TRITIER_DEVICE bool runs(cursor<T, DriveStore, G>& c, const array_ref<T>& a, uint64_t first, uint64_t n, F f) {
         for (uint64_t done = 0; done < n;) {
@@ -147,7 +148,9 @@ struct Team {
                 return false;
             }
             m = least(m, n - done);
-            f(run, done, m);
+            if (!f(run, done, m)) {
+                return false;
+            }
             done += m;
         }
         return true;
@@ -170,7 +173,7 @@ TRITIER_DEVICE uint64_t page_elements(const array_ref<T>& a) {
     return (1ull << a.page_shift) / sizeof(T);
 }
 
-// clear_body sets every element of an array, in whole pages.
+// clear_array sets every element of an array, in whole pages.
 template <class G, class T>
 TRITIER_DEVICE void clear_array(Team<G>& w, const array_ref<T>& a, T v, char* scratch, uint64_t scratch_bytes) {
     T* mine = reinterpret_cast<T*>(scratch + w.warp * scratch_bytes);

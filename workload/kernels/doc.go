@@ -14,3 +14,11 @@
 package kernels
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type VectorAdd -o vectoradd_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device vectoradd.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type Pathfinder -o pathfinder_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device pathfinder.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type Hotspot -o hotspot_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device hotspot.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type Backprop -o backprop_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device backprop.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type Srad -o srad_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device srad.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type BFS -o bfs_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device bfs.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type SSSP -o sssp_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device sssp.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type Pagerank -o pagerank_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device pagerank.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package kernels -type Embedding -o embedding_gen.go -I ../../cuda/device -I ../../bamio/device -I ../../tier/device embedding.cu

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8b8575682734683535a576f9bb6e08e861bdbddc8ad4eafeb4fe7b51ad330cd7
+// sha256:f908f3a28595d28ed468e8a56efe7891c0a6d163e0b896729f945049a32741f8
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -10,6 +10,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "../backprop.cu"
+#include "../bfs.cu"
+#include "../embedding.cu"
+#include "../hotspot.cu"
+#include "../pagerank.cu"
+#include "../pathfinder.cu"
+#include "../srad.cu"
+#include "../sssp.cu"
 #include "../vectoradd.cu"
 
 using namespace tritier;
@@ -64,6 +72,24 @@ struct Kernel {
 #define KERNEL(name, body) {name, [](uint32_t warps, const void* params) { return run(body<Solo>, warps, params); }}
 
 const Kernel kernels[] = {
+    KERNEL("backprop_adjust", backprop_adjust_body),
+    KERNEL("backprop_forward", backprop_forward_body),
+    KERNEL("bfs_clear", bfs_clear_body),
+    KERNEL("bfs_expand", bfs_expand_body),
+    KERNEL("bfs_start", bfs_start_body),
+    KERNEL("embedding_gather", embedding_gather_body),
+    KERNEL("hotspot_heat", hotspot_heat_body),
+    KERNEL("pagerank_contribute", pagerank_contribute_body),
+    KERNEL("pagerank_pull", pagerank_pull_body),
+    KERNEL("pathfinder_first", pathfinder_first_body),
+    KERNEL("pathfinder_rows", pathfinder_rows_body),
+    KERNEL("srad_derive", srad_derive_body),
+    KERNEL("srad_diffuse", srad_diffuse_body),
+    KERNEL("srad_noise", srad_noise_body),
+    KERNEL("sssp_clear", sssp_clear_body),
+    KERNEL("sssp_relax", sssp_relax_body),
+    KERNEL("sssp_settle", sssp_settle_body),
+    KERNEL("sssp_start", sssp_start_body),
     KERNEL("vectoradd_pass", vectoradd_body),
 };
 
