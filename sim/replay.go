@@ -11,6 +11,7 @@ import (
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/sim/timed"
 	"github.com/tritier/tritier/tier"
 )
 
@@ -18,6 +19,7 @@ import (
 type Options struct {
 	Bound   bool               // compute Belady's bound for each size
 	Model   *servicetime.Model // modelled times; nil: none
+	Timed   *Timing            // nil: no virtual time; it needs Model
 	Workers int                // goroutines; 0: one for each core
 	// Progress, if not nil, is called from several goroutines with accesses
 	// done and in total, over all jobs; total is 0 while it is unknown.
@@ -32,7 +34,7 @@ const block = 1 << 16
 // error. A job that cannot be built (unknown frames, too few) is an error
 // before anything runs. Each job's tables live only while it runs.
 func Replay(ctx context.Context, t *Trace, jobs []Job, o Options) ([]Result, error) {
-	if err := tryJobs(jobs); err != nil {
+	if err := errors.Join(tryJobs(jobs), o.tryTimed(t.Info.PageSize)); err != nil {
 		return nil, err
 	}
 	bounds := newBounds(jobs, t.Info.Pages, o.Bound)
@@ -47,7 +49,7 @@ func Replay(ctx context.Context, t *Trace, jobs []Job, o Options) ([]Result, err
 	g := newGroup(o.Workers)
 	for i, j := range jobs {
 		g.Go(func() (err error) {
-			results[i], err = replayOne(ctx, t, j, tick)
+			results[i], err = replayOne(ctx, t, j, o, tick)
 			return err
 		})
 	}
@@ -64,7 +66,7 @@ func Replay(ctx context.Context, t *Trace, jobs []Job, o Options) ([]Result, err
 }
 
 // replayOne runs one job from its first access to its last, or until ctx ends.
-func replayOne(ctx context.Context, t *Trace, j Job, tick func(int)) (Result, error) {
+func replayOne(ctx context.Context, t *Trace, j Job, o Options, tick func(int)) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err // not begun: no counts
 	}
@@ -72,8 +74,11 @@ func replayOne(ctx context.Context, t *Trace, j Job, tick func(int)) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	err = inBlocks(ctx, t.Accesses, tick, r.machine.Run)
-	return r.result(), err
+	if err := r.time(o, t.Info.PageSize); err != nil {
+		return Result{}, err
+	}
+	err = inBlocks(ctx, t.Accesses, tick, r.accesses(t.Info.Pages))
+	return r.resultTimed(err)
 }
 
 func newGroup(workers int) *errgroup.Group {
@@ -105,6 +110,8 @@ type run struct {
 	policy  *placement.Policy
 	machine *tier.Machine
 	prefix  *prefixCounter
+	timed   *timed.Replay // nil: moves take no time
+	timing  Timing
 }
 
 // tryJobs builds every job for no pages at all, which costs little and finds

@@ -32,7 +32,7 @@ func ReplayStream(ctx context.Context, s *Stream, jobs []Job, o Options) ([]Resu
 			return nil, ErrNeedsWholeTrace
 		}
 	}
-	if err := tryJobs(jobs); err != nil {
+	if err := errors.Join(tryJobs(jobs), o.tryTimed(s.Info().PageSize)); err != nil {
 		return nil, err
 	}
 	pages := s.expectPages()
@@ -42,6 +42,9 @@ func ReplayStream(ctx context.Context, s *Stream, jobs []Job, o Options) ([]Resu
 	for _, j := range jobs {
 		r, err := newRun(j, pages, nil)
 		if err != nil {
+			return nil, err
+		}
+		if err := r.time(o, s.Info().PageSize); err != nil {
 			return nil, err
 		}
 		runs, work = append(runs, r), append(work, r.runBlock)
@@ -57,9 +60,13 @@ func ReplayStream(ctx context.Context, s *Stream, jobs []Job, o Options) ([]Resu
 	if err != nil {
 		length = 1<<64 - 1 // nobody has reached the end
 	}
-	results := make([]Result, len(jobs))
+	results, passErr := make([]Result, len(jobs)), err
 	for i, r := range runs {
-		results[i] = r.result()
+		res, resErr := r.resultTimed(passErr)
+		if err == nil {
+			err = resErr
+		}
+		results[i] = res
 		results[i].finish(jobs[i], info, bounds, o, length)
 	}
 	return results, err
@@ -185,6 +192,6 @@ func (r *run) runBlock(b *Block) error {
 		r.prefix.add(b.Requests, r.machine.Position())
 		r.machine.OnMiss(r.prefix.watch(), r.prefix.miss)
 	}
-	r.machine.Run(b.Accesses)
+	r.accesses(b.Pages)(b.Accesses)
 	return nil
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/sim/timed"
 	"github.com/tritier/tritier/tier"
 )
 
@@ -52,6 +53,10 @@ type Result struct {
 	ModelledSeconds *float64               `json:"modelled_seconds,omitempty"` // edges overlap: the slowest binds
 	ModelledSerial  *float64               `json:"modelled_serial_seconds,omitempty"`
 	ModelledEdges   []servicetime.EdgeTime `json:"modelled_edges,omitempty"`
+
+	// Timed is what the accesses took in virtual time, with so many in flight; nil
+	// when nobody asked for it.
+	Timed *timed.Result `json:"timed,omitempty"`
 
 	// Placer is what the placer reports of itself: a placement.ReuseReport
 	// (fits, fallbacks) for gmt-reuse, nil for placers that learn nothing.

@@ -42,6 +42,7 @@ var rules = []rule{
 	{"bamio", []string{"bamio", "libnvm", "cuda", "internal/pinned"}, "GPU-initiated I/O"},
 	{"sim", []string{"sim", "tier", "placement", "internal/servicetime", "internal/units"}, "no CUDA, no backend"},
 	{"sim/mrc", []string{"sim", "tier", "placement", "internal/units"}, "curves from the simulator's traces, with its machine and policies"},
+	{"sim/timed", []string{"tier", "placement", "internal/servicetime"}, "virtual time: sim runs it, so it cannot know sim"},
 	{"sim/trace", []string{"sim/trace"}, "readers stand alone"},
 	{"sim/workload", []string{"sim/workload", "sim/trace", "internal/units"}, "generators make traces"},
 	{"workload", []string{"workload", rootOnly, "cuda"}, "programs over the public API alone, and their kernels"},
@@ -146,7 +147,7 @@ func TestLayering(t *testing.T) {
 // checkPure enforces that placement, tier and sim have no wall clock, no
 // global random source and no processes: they run in virtual time.
 func checkPure(t *testing.T, rel string, imports []string) {
-	if !below(rel, "placement") && rel != "tier" && rel != "sim" {
+	if !below(rel, "placement") && rel != "tier" && rel != "sim" && rel != "sim/timed" {
 		return // tier/host moves real pages, with deadlines
 	}
 	for _, imp := range []string{"time", "math/rand", "math/rand/v2", "log", "log/slog", "os/exec", "net", "net/http"} {
@@ -177,6 +178,8 @@ func TestRules(t *testing.T) {
 		{"sim", "tier", true},
 		{"sim", "cuda", false},
 		{"sim/trace", "sim", false},
+		{"sim/timed", "tier", true},
+		{"sim/timed", "sim", false},
 		{"libnvm/soft", "internal/uring", true},
 		{"libnvm/soft", "cuda", false},
 		{"libnvm/drive", "internal/units", true},
