@@ -38,6 +38,7 @@ type runFlags struct {
 	keep       bool
 	replace    bool
 	record     string
+	sample     int
 	traceOut   string
 	metrics    string
 	json       bool
@@ -66,7 +67,9 @@ CPU seconds are those of the whole process, and of the threads that serve softwa
 
 --record writes every page access, of filling and of the run, for tritier replay. The simulator
 then runs over it with the same sizes, policy and seed, and its count of SSD fetches stands beside
-the live one. --trace-out writes a timeline for Perfetto (ui.perfetto.dev) or chrome://tracing:
+the live one. With --engine gpu, where many warps make accesses at once, the trace has each warp's
+in its order, and the simulator's counts differ by a little; accesses that the recording was too slow
+for are counted, and the trace's source says how many are missing. --trace-out writes a timeline for Perfetto (ui.perfetto.dev) or chrome://tracing:
 kernel launches, misses, reads, writes and copies. --model paces the store's drives as a preset of
 others; every time is then labelled "modelled".
 
@@ -139,7 +142,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.store, "store", "", "`DRIVES` of the store, a list of "+drive.Forms+" (default: mem:, large enough)")
 	fs.BoolVar(&f.checksums, "checksums", false, "keep a checksum of every page, in a store that is made")
 	fs.StringVar(&f.model, "model", "", "pace software drives as a preset's `NAME` ("+strings.Join(servicetime.Names(), ", ")+"), or a YAML file")
-	fs.StringVar(&f.engine, "engine", lib.EngineHost, "`WHO` decides: host, the CPU, or gpu, kernels themselves (placers with t1=clock or fifo, t2=fifo; no --record, no --trace-out)")
+	fs.StringVar(&f.engine, "engine", lib.EngineHost, "`WHO` decides: host, the CPU, or gpu, kernels themselves (placers with t1=clock or fifo, t2=fifo; no --trace-out)")
 	fs.StringVar(&f.gpu, "gpu", "auto", "which `GPU` has T1: auto, none, a number or a UUID")
 	fs.IntVar(&f.threads, "threads", 1, "service `THREADS` of each software drive")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of the inputs and of every random choice")
@@ -148,6 +151,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.keep, "keep", false, "leave the arrays in the store")
 	fs.BoolVar(&f.replace, "replace", false, "drop arrays of the workload that the store has already")
 	fs.StringVar(&f.record, "record", "", "write every page access to `FILE`, a trace (.ttrc) for tritier replay")
+	fs.IntVar(&f.sample, "record-sample", 1, "record one in `N` pages, chosen by a hash: a trace for tiers of an N-th of the sizes")
 	fs.StringVar(&f.traceOut, "trace-out", "", "write a timeline to `FILE` (.json) for Perfetto")
 	fs.StringVar(&f.metrics, "metrics", "", "answer Prometheus at `ADDRESS`/metrics while a memory is open, such as "+metrics.DefaultAddress)
 	fs.BoolVar(&f.json, "json", false, "write JSON instead of the table")

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	lib "github.com/tritier/tritier"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/host"
 )
@@ -74,7 +75,10 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	}
 	m["edges_with_setup_and_flush"] = edges
 	if one.simulated != nil {
-		m["simulated_counters_with_setup"], m["simulated_equal"], m["recorded_accesses"] = *one.simulated, *one.simulated == one.after.Counters, one.records
+		m["simulated_counters_with_setup"], m["simulated_equal"] = *one.simulated, one.asSimulated(r.f.engine == lib.EngineGPU)
+	}
+	if r.f.record != "" {
+		m["recorded_accesses"], m["lost_accesses"] = one.records, one.lost
 	}
 	return m
 }

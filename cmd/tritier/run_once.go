@@ -35,6 +35,7 @@ type runOnce struct {
 	verified    bool
 	simulated   *tier.Counters // of the recorded trace
 	records     uint64
+	lost        uint64 // accesses that the recording was too slow for
 }
 
 // during is what the counters counted in the run.
@@ -131,7 +132,11 @@ func (x *runOnce) measure(ctx context.Context, r *runner, mem *lib.Memory, w wor
 	x.cpu, x.service = cpuTime(unix.RUSAGE_SELF)-cpu, serviceTime(mem)-service
 	_, x.serviceSaid = mem.ServiceCPU()
 	x.after = mem.Stats()
-	x.records = rec.stop()
+	seen, err := mem.Observed(ctx)
+	x.records, x.lost = rec.stop(r.source(seen.Lost), seen.Lost), seen.Lost
+	if err != nil {
+		return err
+	}
 	if err := timed("flush", "flushing", &x.flush, func() error { return mem.Flush(ctx) }); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	lib "github.com/tritier/tritier"
@@ -14,10 +15,12 @@ import (
 	"github.com/tritier/tritier/tier"
 )
 
-// recorder writes page accesses as a trace. Nil records nothing. It is told of
-// accesses from the goroutine that runs the workload, as is everything else of it.
+// recorder writes page accesses as a trace. Nil records nothing.
 type recorder struct {
 	file    *output
+	head    trace.Header
+	sample  int
+	mu      sync.Mutex // with engine gpu, accesses come from a goroutine of their own
 	w       *trace.Writer
 	arrays  map[string]uint32
 	begun   time.Time
@@ -35,12 +38,28 @@ func (r *runner) observers(p namedPolicy, n int) (*recorder, *timeline) {
 	}
 	var rec *recorder
 	if r.record != nil {
-		h := trace.Header{PageSize: uint64(r.config.PageSize), Source: "recorded by tritier run " + r.name,
+		h := trace.Header{PageSize: uint64(r.config.PageSize), Source: r.source(0),
 			Generator:     fmt.Sprintf("%s; policy %s; seed %d", r.program.Describe(), p.spec, r.f.seed),
 			PageAddressed: true, Writes: true, Times: true, Requests: true}
-		rec = &recorder{file: r.record, w: trace.NewWriter(r.record, h), begun: time.Now(), fresh: true, buf: make([]trace.Record, 0, 4096)}
+		rec = &recorder{file: r.record, head: h, sample: r.f.sample, w: trace.NewWriter(r.record, h), begun: time.Now(), fresh: true, buf: make([]trace.Record, 0, 4096)}
 	}
 	return rec, newTimeline(r.runFiles.timeline, r.name+", "+p.label)
+}
+
+// source is where a trace comes from. What is not known before its end has room.
+func (r *runner) source(lost uint64) string {
+	s := "recorded by tritier run " + r.name
+	if r.f.sample > 1 {
+		s += fmt.Sprintf(", accesses to 1 in %d pages", r.f.sample)
+	}
+	if r.f.engine != lib.EngineGPU {
+		return s
+	}
+	more := ", complete"
+	if lost > 0 {
+		more = fmt.Sprintf(", INCOMPLETE: %d accesses are missing", lost)
+	}
+	return s + fmt.Sprintf("%-60s", more)
 }
 
 // observe listens to the accesses of a run. Arrays are numbered in the order in which
@@ -49,7 +68,7 @@ func (c *recorder) observe(cfg *lib.Config, names []string) {
 	if c == nil {
 		return
 	}
-	cfg.Observe = c.access
+	cfg.Observe, cfg.ObserveEvery = c.access, c.sample
 	c.arrays = map[string]uint32{}
 	for i, n := range names {
 		c.arrays[n] = uint32(i)
@@ -58,13 +77,18 @@ func (c *recorder) observe(cfg *lib.Config, names []string) {
 
 // boundary says that the next access begins a request: a launch.
 func (c *recorder) boundary() {
-	if c != nil {
-		c.fresh = true
+	if c == nil {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fresh = true
 }
 
 // access takes an access over.
 func (c *recorder) access(a lib.Access) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.stopped || c.err != nil {
 		return
 	}
@@ -100,29 +124,59 @@ func (c *recorder) flush() {
 
 // failed is what went wrong with the file so far.
 func (c *recorder) failed() error {
-	if c == nil || c.err == nil {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
 		return nil
 	}
 	return fmt.Errorf("--record: %w", c.err)
 }
 
-// stop ends the recording and returns how much was recorded.
-func (c *recorder) stop() uint64 {
+// stop ends the recording and returns how much was recorded. A trace that lacks
+// accesses gets a header that says so.
+func (c *recorder) stop(source string, lost uint64) uint64 {
 	if c == nil {
 		return 0
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.flush()
 	c.stopped = true
 	if err := c.w.Close(); c.err == nil {
 		c.err = err
 	}
+	if c.head.Source = source; lost > 0 && c.err == nil {
+		c.err = c.amend()
+	}
 	return c.records
+}
+
+// amend puts the header into the file that is there.
+func (c *recorder) amend() error {
+	if err := c.file.buffer.Flush(); err != nil {
+		return err
+	}
+	if c.file.temporary == "" {
+		return errors.New("accesses are missing in the trace, and it is not a file, in which that could be said")
+	}
+	f, err := os.OpenFile(c.file.temporary, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = trace.ReplaceHeader(f, info.Size(), c.file.name, c.head)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // simulate replays the recorded trace with the sizes, policy and seed of the run.
 func (r *runner) simulate(ctx context.Context, c *recorder, spec placement.Spec, x *runOnce) error {
-	if c == nil {
-		return nil
+	if c == nil || c.sample > 1 {
+		return c.failed()
 	}
 	if err := c.failed(); err != nil {
 		return err

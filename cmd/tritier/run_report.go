@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	lib "github.com/tritier/tritier"
 	"github.com/tritier/tritier/copyeng"
 	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/tier"
@@ -187,19 +188,47 @@ func (r *runner) foot(w io.Writer) {
 				_, _ = fmt.Fprintf(w, "note: %s of %s differ from run to run, %s to %s\n", c.head, x.policy.label, c.text(v[0]), c.text(v[len(v)-1]))
 			}
 		}
-		if s := x.runs[0].simulated; s != nil {
-			_, _ = fmt.Fprintf(w, "recorded %s accesses of %s; replayed by the simulator, %s\n", units.FormatCount(x.runs[0].records), x.policy.label, x.runs[0].parity())
-		}
+		r.recorded(w, &x)
 	}
 	if r.interrupted {
 		_, _ = fmt.Fprintln(w, "ended early: figures are those of the runs that ended")
 	}
 }
 
-// parity compares the simulator's counts with the live ones.
-func (x *runOnce) parity() string {
-	if *x.simulated == x.after.Counters {
+// asSimulated says whether the simulator counts the same. With kernels that decide,
+// nobody counts what is dirty meanwhile, and delays are a matter of time.
+func (x *runOnce) asSimulated(warps bool) bool {
+	live, sim := x.after.Counters, *x.simulated
+	if warps {
+		live.FinalDirty, sim.FinalDirty, live.Delayed, sim.Delayed = 0, 0, 0, 0
+	}
+	return live == sim
+}
+
+// recorded says what was recorded of a policy's first run.
+func (r *runner) recorded(w io.Writer, x *runRow) {
+	one := x.runs[0]
+	if r.f.record == "" {
+		return
+	}
+	_, _ = fmt.Fprintf(w, "recorded %s accesses of %s", units.FormatCount(one.records), x.policy.label)
+	if one.lost > 0 {
+		_, _ = fmt.Fprintf(w, ", %s MISSING: the recording was too slow for them", units.FormatCount(one.lost))
+	}
+	if one.simulated != nil {
+		_, _ = fmt.Fprintf(w, "; replayed by the simulator, %s", one.parity(r.f.engine == lib.EngineGPU))
+	}
+	_, _ = fmt.Fprintln(w)
+}
+
+// parity compares the simulator's counts with the live ones. Where many warps make
+// accesses at once they need not be equal.
+func (x *runOnce) parity(warps bool) string {
+	if x.asSimulated(warps) {
 		return "every count is the same"
+	}
+	if live, sim := x.after.Counters.SSDReads(), x.simulated.SSDReads(); warps && live > 0 {
+		return fmt.Sprintf("SSD reads are %+.1f %%", 100*(float64(sim)/float64(live)-1))
 	}
 	return fmt.Sprintf("COUNTS DIFFER: live %+v, simulated %+v", x.after.Counters, *x.simulated)
 }

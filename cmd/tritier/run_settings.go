@@ -81,7 +81,9 @@ func (f *runFlags) check() error {
 		{f.threads >= 1 && f.threads <= 64, fmt.Sprintf("--threads %d is not from 1 to 64", f.threads)},
 		{f.record != "-" && f.traceOut != "-", "--record and --trace-out write files: name them; standard output has the results"},
 		{f.record == "" || !sameFile(f.record, f.traceOut), "--record and --trace-out both write " + f.record + ": name two files"},
-		{f.engine != lib.EngineGPU || f.record == "" && f.traceOut == "", "--engine gpu tells nobody of single accesses and moves: --record and --trace-out need --engine host"},
+		{f.engine != lib.EngineGPU || f.traceOut == "", "--engine gpu tells nobody of single moves: --trace-out needs --engine host"},
+		{f.sample >= 1, fmt.Sprintf("--record-sample %d is not from 1 on", f.sample)},
+		{f.sample == 1 || f.record != "", "--record-sample without --record"},
 		{f.record == "" || strings.HasSuffix(f.record, ".ttrc"), "--record " + f.record + ": the name must end in .ttrc"},
 		{f.traceOut == "" || strings.HasSuffix(f.traceOut, ".json"), "--trace-out " + f.traceOut + ": the name must end in .json"},
 	} {

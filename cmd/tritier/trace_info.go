@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -134,7 +135,7 @@ func (s *summary) print(out io.Writer, further bool) error {
 	}
 	row("format", "%s", format)
 	if s.Source != "" {
-		row("source", "%s", report.Printable(s.Source))
+		row("source", "%s", report.Printable(strings.TrimRight(s.Source, " ")))
 	}
 	if s.Order != "" {
 		row("order", "%s", s.Order)
