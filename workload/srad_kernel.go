@@ -42,7 +42,7 @@ func (w *srad) RunKernels(ctx context.Context, d *Device) error {
 			if _, err := d.launch(ctx, &w.base, x.name, x.s, x.launch); err != nil {
 				return err
 			}
-			if x.s.units > 1 {
+			if x.name != "noise" {
 				w.step(w.side)
 			}
 		}
