@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 )
@@ -71,15 +72,19 @@ func readFile(path string) ([]byte, error) {
 	return raw, err
 }
 
-// SaveFile writes s to path in its canonical form. The file appears complete
-// or not at all: it is written beside path and renamed.
-func SaveFile(path string, s Spec) error {
+// SaveFile writes s to path in its canonical form, below comments for people. The
+// file appears complete or not at all: it is written beside path and renamed.
+func SaveFile(path string, s Spec, comments ...string) error {
 	if s.placer == nil {
 		return errors.New("an empty policy cannot be saved: make one with Parse")
 	}
 	raw, err := yaml.Marshal(file{fileVersion, s.String()})
 	if err != nil {
 		return fmt.Errorf("save policy: %w", err)
+	}
+	for i := len(comments) - 1; i >= 0; i-- {
+		line := strings.NewReplacer("\n", " ", "\r", " ").Replace(comments[i])
+		raw = append([]byte("# "+line+"\n"), raw...)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".policy-*")
 	if err != nil {

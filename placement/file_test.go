@@ -13,7 +13,7 @@ func TestSaveAndLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tuned.yaml")
 	for _, in := range []string{"lru", "random{t1=2q(kin=0.1),p=0.125,t2copy=keep}"} {
 		spec := mustParse(t, in)
-		if err := SaveFile(path, spec); err != nil {
+		if err := SaveFile(path, spec, "seed 7: of this", "two\npolicy: fifo"); err != nil {
 			t.Fatal(err)
 		}
 		for _, load := range []func() (Spec, error){

@@ -109,6 +109,14 @@ type decision struct {
 	reuse      *placement.GMTReuse
 }
 
+// Accepts says why kernels cannot run a policy, or nil. It needs no GPU.
+func Accepts(policy placement.Spec) error {
+	const enough = 1024 // frames for any policy
+	o := Options{Policy: policy, Frames: enough, T2: enough, Pages: 1}
+	_, err := o.decide()
+	return err
+}
+
 // decide translates the policy, or says what kernels lack.
 func (o *Options) decide() (d decision, err error) {
 	p, err := o.Policy.Build(placement.Env{T1Frames: o.Frames, T2Frames: o.T2, Pages: int(o.Pages), Seed: o.Seed})

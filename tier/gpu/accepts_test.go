@@ -1,0 +1,25 @@
+package gpu
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tritier/tritier/placement"
+)
+
+func TestAccepts(t *testing.T) {
+	for policy, want := range map[string]bool{
+		"bypass": true, "gmt-reuse": true, "random{t1=fifo}": true, "tier-order{t1=clock,t2=fifo}": true,
+		"tier-order": false, "bypass{t2=lru}": false, "gmt-reuse{t2copy=keep}": false, "bypass{t1=s3-fifo}": false,
+	} {
+		spec, err := placement.Parse(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Accepts(spec)
+		var refused *PolicyError
+		if (err == nil) != want || err != nil && !errors.As(err, &refused) {
+			t.Errorf("%s: %v", policy, err)
+		}
+	}
+}
