@@ -15,14 +15,27 @@ type Candidate struct {
 
 func (c Candidate) key() string { return strconv.Itoa(c.Size) + " " + c.Policy.String() }
 
-// extra is how many of its settings are not at their default.
+// extra is how many of its settings are not at their default, evictors other
+// than the placer's own included.
 func (c Candidate) extra() (n int) {
 	for _, set := range c.Policy.Settings() {
 		if set.Value != set.Default {
 			n++
 		}
 	}
+	for _, i := range placement.Placers() {
+		if i.Name == c.Policy.Placer() {
+			n += differ(i.T1, evictorName(c.Policy, placement.KeyT1)) + differ(i.T2, evictorName(c.Policy, placement.KeyT2))
+		}
+	}
 	return n
+}
+
+func differ(a, b string) int {
+	if a == b {
+		return 0
+	}
+	return 1
 }
 
 // draws is a seeded source of choices: a hash of a counter.

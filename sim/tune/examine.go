@@ -61,7 +61,8 @@ func (s *search) sensitivity(winner Candidate, own Score, near []neighbour) []Se
 			out = append(out, Sensitivity{Key: n.key, Value: s.valueOf(winner, n.key)})
 		}
 		last := &out[len(out)-1]
-		last.Points = append(last.Points, Point{Value: n.value, Change: s.change(score, own), Excess: score.Excess})
+		last.Points = append(last.Points, Point{Value: n.value, Change: s.change(score, own),
+			Traffic: ratio(score.traffic, own.traffic) - 1, Excess: score.Excess})
 	}
 	return out
 }
@@ -106,7 +107,7 @@ func (s *search) scaledFrames(c Candidate, gpu, host float64) [][2]int {
 	for i := range out {
 		g, h := s.p.Sizes[c.Size].frames(i)
 		out[i] = [2]int{max(1, int(float64(g)*gpu)), min(int(float64(h)*host), placement.MaxPages)}
-		if h > 0 {
+		if h > 0 && host > 0 {
 			out[i][1] = max(1, out[i][1])
 		}
 	}

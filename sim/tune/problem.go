@@ -182,17 +182,19 @@ func (p *Problem) ladder() []rung {
 				r[i] = 1 // half a trace costs as much as one is worth
 			}
 		}
-		if n := len(out); n == 0 || !equal(out[n-1], r) {
-			out = append(out, r)
+		if n := len(out); n > 0 && near(out[n-1], r) {
+			out = out[:n-1] // a rung that is hardly smaller saves nothing
 		}
+		out = append(out, r)
 		rate *= rungStep
 	}
 	return out
 }
 
-func equal(a, b rung) bool {
+// near says whether no trace's rate grows by half of the usual step from a to b.
+func near(a, b rung) bool {
 	for i := range a {
-		if a[i] != b[i] {
+		if b[i] >= a[i]*rungStep/2 {
 			return false
 		}
 	}

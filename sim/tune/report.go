@@ -131,7 +131,10 @@ type Sensitivity struct {
 type Point struct {
 	Value  string  `json:"value"`
 	Change float64 `json:"change"`
-	Excess float64 `json:"excess,omitempty"` // of a constraint
+	// Traffic is the change of the pages read from and written to SSD, each
+	// over LRU's, as a share.
+	Traffic float64 `json:"ssd_traffic_change"`
+	Excess  float64 `json:"excess,omitempty"` // of a constraint
 }
 
 // WrongSize says what the winner does in training when the tiers are not as
