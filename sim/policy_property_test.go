@@ -201,7 +201,9 @@ func TestNoHostMemoryIsTwoTiers(t *testing.T) {
 }
 
 // More host memory, and more GPU memory, never make LRU in both tiers read
-// more: it is a stack algorithm over their sum.
+// more: it is a stack algorithm over their sum. A prefetch of a page in T1 does
+// nothing, so with prefetches the order of pages depends on the size of T1, and
+// the promise is for host memory alone.
 func TestMoreMemoryNeverHurtsLRU(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tr := drawTrace(rt)
@@ -209,7 +211,11 @@ func TestMoreMemoryNeverHurtsLRU(t *testing.T) {
 		more, wider := j, j
 		more.HostFrames += rapid.IntRange(1, 30).Draw(rt, "more host")
 		wider.GPUFrames += rapid.IntRange(1, 30).Draw(rt, "more gpu")
-		r, err := Replay(t.Context(), tr, []Job{j, more, wider}, Options{Workers: 1})
+		jobs := []Job{j, more}
+		if tr.Info.Prefetches == 0 {
+			jobs = append(jobs, wider)
+		}
+		r, err := Replay(t.Context(), tr, jobs, Options{Workers: 1})
 		if err != nil {
 			rt.Fatal(err)
 		}
