@@ -13,6 +13,8 @@ import (
 	"github.com/tritier/tritier/copyeng/copyfake"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/tier/gpu/gpufake"
+	"github.com/tritier/tritier/workload/kernels/kernelsfake"
 )
 
 // hasGPU says whether this machine has a GPU that tests may use.
@@ -34,6 +36,8 @@ func scriptMain() {
 		f := cudafake.New()
 		copyfake.Register(f)
 		iobenchfake.Register(f)
+		gpufake.Register(f)
+		kernelsfake.Register(f)
 		openCUDA = sync.OnceValues(func() (*cuda.Driver, error) { return cuda.OpenBackend(f) })
 	}
 	main()
@@ -46,7 +50,7 @@ func TestGPUScripts(t *testing.T) {
 	if !gpu && strings.Contains(os.Getenv("REQUIRE"), "gpu") {
 		t.Fatal("no GPU, and REQUIRE asks for one")
 	}
-	gpuScripts(t, gpu, func(e *testscript.Env) error {
+	gpuScripts(t, gpu, gpu, func(e *testscript.Env) error {
 		for _, v := range driverVariables(os.Environ()) {
 			name, value, _ := strings.Cut(v, "=")
 			e.Setenv(name, value)
@@ -79,22 +83,22 @@ func TestGPUScriptsOverFake(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	gpuScripts(t, true, func(e *testscript.Env) error {
+	gpuScripts(t, true, gpufake.Available && kernelsfake.Available, func(e *testscript.Env) error {
 		e.Setenv(softwareGPU, "1")
 		return nil
 	})
 }
 
-func gpuScripts(t *testing.T, gpu bool, setup func(*testscript.Env) error) {
+func gpuScripts(t *testing.T, gpu, kernels bool, setup func(*testscript.Env) error) {
 	t.Helper()
 	testscript.Run(t, testscript.Params{
 		Setup: setup,
-		Files: []string{"testdata/script/calibrate.txtar", "testdata/script/bench_copy.txtar", "testdata/script/bench_io.txtar"},
+		Files: []string{"testdata/script/calibrate.txtar", "testdata/script/bench_copy.txtar", "testdata/script/bench_io.txtar", "testdata/script/run_gpu.txtar"},
 		Condition: func(c string) (bool, error) {
-			return c == "gpu" && gpu, nil
+			return c == "gpu" && gpu || c == "kernels" && kernels, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"refuses": refuses, "jsonhas": jsonHas, "examples": checkExamples, "disk": makeDisk,
+			"refuses": refuses, "jsonhas": jsonHas, "examples": checkExamples, "disk": makeDisk, "timeline": checkTimeline,
 		},
 	})
 }

@@ -30,6 +30,7 @@ type runFlags struct {
 	checksums  bool
 	model      string
 	engine     string
+	program    string
 	gpu        string
 	threads    int
 	seed       uint64
@@ -42,6 +43,8 @@ type runFlags struct {
 	traceOut   string
 	metrics    string
 	json       bool
+
+	given func(name string) bool // whether a flag was on the command line
 }
 
 func newRunCommand() *cobra.Command {
@@ -56,9 +59,11 @@ computed in ordinary memory, bit by bit; a difference ends with status 1.
 
 Workloads:
 ` + workloadHelp() + `
-The page traffic is that of the GPU programs: launches, wave fronts, stencils and frontiers are the
-originals', and a batch is what the resident threads of a GPU touch at a time (--batch). The
-arithmetic runs on the CPU, so that times are those of moving data and of the CPU, not of a kernel.
+Each program has two forms (--program). As kernels, with --engine gpu, it is a CUDA program whose
+kernels use the arrays themselves; "kernel time" is what the GPU's own events say. As batches, with
+either engine, the page traffic is that of the GPU programs: launches, wave fronts, stencils and
+frontiers are the originals', and a batch is what the resident threads of a GPU touch at a time
+(--batch); but the arithmetic runs on the CPU, so that times are those of moving data and of the CPU.
 
 Sizes. --size is what all arrays take together. T1 and T2 are by default a tenth and four tenths of
 that, the proportions of the GMT paper. Counts, times, SSD bytes and CPU seconds are those of the
@@ -70,7 +75,8 @@ then runs over it with the same sizes, policy and seed, and its count of SSD fet
 the live one. With --engine gpu, where many warps make accesses at once, the trace has each warp's
 in its order, and the simulator's counts differ by a little; accesses that the recording was too slow
 for are counted, and the trace's source says how many are missing. --trace-out writes a timeline for Perfetto (ui.perfetto.dev) or chrome://tracing:
-kernel launches, misses, reads, writes and copies. --model paces the store's drives as a preset of
+kernel launches, misses, reads, writes and copies; with --engine gpu kernel launches, with the counts
+of each tier after every one. --model paces the store's drives as a preset of
 others; every time is then labelled "modelled".
 
 The store is made when it holds nothing; by default it is memory (mem:). The arrays are dropped from
@@ -80,7 +86,9 @@ it after each run, also on Ctrl-C, unless --keep is given.`,
   tritier run bfs --scale 18 --t1 4MiB --t2 16MiB --repeat 3
   tritier run pagerank --size 128MiB --record pagerank.ttrc --trace-out pagerank.json
   tritier run hotspot --size 1GiB --store 'file:/data/a?size=2GiB,file:/data/b?size=2GiB'
-  tritier run embedding-gather --size 512MiB --model 4x980pro --threads 2 --json`,
+  tritier run embedding-gather --size 512MiB --model 4x980pro --threads 2 --json
+  tritier run bfs --size 20GiB --engine gpu --t1 2GiB --t2 8GiB --policy 'bypass{t1=clock},gmt-reuse'
+  tritier run hotspot --engine gpu --program batch`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("run takes one workload, not %d; valid are %s", len(args), strings.Join(workload.Names(), ", "))
@@ -142,7 +150,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.store, "store", "", "`DRIVES` of the store, a list of "+drive.Forms+" (default: mem:, large enough)")
 	fs.BoolVar(&f.checksums, "checksums", false, "keep a checksum of every page, in a store that is made")
 	fs.StringVar(&f.model, "model", "", "pace software drives as a preset's `NAME` ("+strings.Join(servicetime.Names(), ", ")+"), or a YAML file")
-	fs.StringVar(&f.engine, "engine", lib.EngineHost, "`WHO` decides: host, the CPU, or gpu, kernels themselves (placers with t1=clock or fifo, t2=fifo; no --trace-out)")
+	fs.StringVar(&f.engine, "engine", lib.EngineHost, "`WHO` decides: host, the CPU, or gpu, kernels themselves (placers with t1=clock or fifo, t2=fifo)")
+	fs.StringVar(&f.program, "program", "", "`FORM` of the program: kernel (with --engine gpu, its default) or batch")
 	fs.StringVar(&f.gpu, "gpu", "auto", "which `GPU` has T1: auto, none, a number or a UUID")
 	fs.IntVar(&f.threads, "threads", 1, "service `THREADS` of each software drive")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of the inputs and of every random choice")
@@ -160,6 +169,7 @@ func (f *runFlags) register(c *cobra.Command) {
 // run checks everything that can be wrong with the flags, runs all policies, and
 // reports what is known, also when something ended it early.
 func (f *runFlags) run(c *cobra.Command, name string) error {
+	f.given = c.Flags().Changed
 	set, err := f.settings(name)
 	if err != nil {
 		return err

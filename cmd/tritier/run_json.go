@@ -19,7 +19,7 @@ func (r *runner) writeJSON(w io.Writer) error {
 	}
 	doc := map[string]any{
 		"workload": r.name, "about": one.what, "bytes": one.bytes, "seed": r.f.seed, "repeat": r.f.repeat,
-		"page_bytes": uint64(d.PageSize), "engine": d.Engine, "drives": drives,
+		"page_bytes": uint64(d.PageSize), "engine": d.Engine, "program": one.form, "drives": drives,
 		"t1":       map[string]any{"pages": d.T1.Pages, "bytes": uint64(d.T1.Bytes), "where": d.T1.Where, "why": d.T1.Why},
 		"t2":       map[string]any{"pages": d.T2.Pages, "bytes": uint64(d.T2.Bytes), "where": d.T2.Where},
 		"modelled": d.Modelled != "", "interrupted": r.interrupted, "complete": r.complete(),
@@ -52,7 +52,7 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	if r.modelled() != "" {
 		prefix = "modelled_"
 	}
-	for _, c := range runColumns {
+	for _, c := range r.columns() {
 		if !x.known(c) {
 			continue
 		}

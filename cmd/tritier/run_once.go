@@ -24,7 +24,9 @@ type runOnce struct {
 	about       lib.Description
 	what        string // the workload's description
 	bytes       uint64 // of all arrays
+	form        string // of the program
 	setup, took time.Duration
+	span        time.Duration // of kernels, by the GPU's events
 	flush       time.Duration
 	before      lib.Stats     // at the start of the run
 	after       lib.Stats     // at its end, before what is dirty was flushed
@@ -60,10 +62,10 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	c, w := r.config, r.program
 	c.Policy = p.label
 	rec.observe(&c, w.Arrays())
-	line.observe(&c)
-	r.launched = func(l workload.Launch) {
-		line.launched(l)
-		rec.boundary()
+	if c.Engine != lib.EngineGPU {
+		line.observe(&c) // kernels tell nobody of single moves
+	} else if d, err := openCUDA(); err == nil {
+		c.Driver = d // else Open says why not
 	}
 	mem, err := lib.Open(ctx, c)
 	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(c.Store, "size=") {
@@ -71,6 +73,13 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	}
 	if err != nil {
 		return nil, err
+	}
+	r.launched = func(l workload.Launch) {
+		line.launched(l)
+		if c.Engine == lib.EngineGPU {
+			line.counts(mem)
+		}
+		rec.boundary()
 	}
 	made := false
 	defer func() {
@@ -86,7 +95,7 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 		return nil, err
 	}
 	made = true
-	x := &runOnce{about: mem.Describe()}
+	x := &runOnce{about: mem.Describe(), form: r.f.form()}
 	if err := x.measure(ctx, r, mem, w, rec, line); err != nil {
 		return nil, err
 	}
@@ -111,7 +120,7 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 }
 
 // measure fills the arrays, runs the program and writes back what is dirty.
-func (x *runOnce) measure(ctx context.Context, r *runner, mem *lib.Memory, w workload.Workload, rec *recorder, line *timeline) error {
+func (x *runOnce) measure(ctx context.Context, r *runner, mem *lib.Memory, w workload.Workload, rec *recorder, line *timeline) (err error) {
 	timed := func(name, doing string, took *time.Duration, f func() error) error {
 		stop := startProgress(r.stderr, doing+" "+r.name, w.Progress)
 		defer stop()
@@ -123,14 +132,20 @@ func (x *runOnce) measure(ctx context.Context, r *runner, mem *lib.Memory, w wor
 	if err := timed("setup", "filling", &x.setup, func() error { return w.Setup(ctx, mem) }); err != nil {
 		return err
 	}
+	p, err := r.prepare(mem, w)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.end()) }()
 	rec.boundary()
 	x.before = mem.Stats()
 	cpu, service := cpuTime(unix.RUSAGE_SELF), serviceTime(mem)
-	if err := timed("run", "running", &x.took, func() error { return w.Run(ctx, mem) }); err != nil {
+	if err := timed("run", "running", &x.took, func() error { return p.run(ctx) }); err != nil {
 		return err
 	}
 	x.cpu, x.service = cpuTime(unix.RUSAGE_SELF)-cpu, serviceTime(mem)-service
 	_, x.serviceSaid = mem.ServiceCPU()
+	x.span = p.span()
 	x.after = mem.Stats()
 	seen, err := mem.Observed(ctx)
 	x.records, x.lost = rec.stop(r.source(seen.Lost), seen.Lost), seen.Lost

@@ -11,6 +11,7 @@ import (
 	lib "github.com/tritier/tritier"
 	"github.com/tritier/tritier/sim/trace"
 	"github.com/tritier/tritier/tier/gpu/gpufake"
+	"github.com/tritier/tritier/workload/kernels/kernelsfake"
 )
 
 // recordedRun runs a workload with kernels as orchestrator under a software GPU, and
@@ -19,6 +20,7 @@ func recordedRun(t *testing.T, file, policy string, sample int) (text string, ro
 	t.Helper()
 	gpu := withFakeGPU(t)
 	gpufake.Register(gpu)
+	kernelsfake.Register(gpu)
 	f := &runFlags{size: 512 << 10, page: 4 << 10, batch: 1 << 10, policies: []string{policy}, gpu: "auto", engine: lib.EngineGPU, threads: 1, repeat: 1,
 		verify: true, record: file, sample: sample, iterations: 2}
 	s, err := f.settings("hotspot")

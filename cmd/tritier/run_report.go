@@ -41,6 +41,17 @@ func traffic(head, name, edge string) runColumn {
 	return runColumn{head, name, func(x *runOnce) float64 { _, n := x.edge(edge); return float64(n) }, bytesText, false}
 }
 
+// kernelColumn is there when the program ran as kernels.
+var kernelColumn = runColumn{"kernel time", "kernel_seconds", func(x *runOnce) float64 { return x.span.Seconds() }, timeText, true}
+
+// columns are those that the runs have.
+func (r *runner) columns() []runColumn {
+	if r.rows[0].runs[0].form != programKernel {
+		return runColumns
+	}
+	return slices.Insert(slices.Clone(runColumns), 1, kernelColumn)
+}
+
 var runColumns = []runColumn{
 	{"run time", "run_seconds", func(x *runOnce) float64 { return x.took.Seconds() }, timeText, true},
 	counter("accesses", "accesses", func(c *tier.Counters) uint64 { return c.Accesses }),
@@ -111,7 +122,7 @@ func (r *runner) head(w io.Writer) {
 	for _, x := range d.Drives {
 		_, _ = fmt.Fprintf(w, "T3  %s, %s\n", x.Name, x.Path)
 	}
-	_, _ = fmt.Fprintln(w, d.Engine)
+	_, _ = fmt.Fprintf(w, "%s\n%s\n", d.Engine, one.formText())
 	if d.Modelled != "" {
 		_, _ = fmt.Fprintf(w, "times are modelled by %s, not measured on such drives\n", d.Modelled)
 	}
@@ -121,7 +132,7 @@ func (r *runner) head(w io.Writer) {
 // table writes a row for each policy.
 func (r *runner) table(t io.Writer) {
 	names := []string{"policy"}
-	for _, c := range runColumns {
+	for _, c := range r.columns() {
 		head := c.head
 		if c.timed && r.modelled() != "" {
 			head = "modelled " + head
@@ -136,7 +147,7 @@ func (r *runner) table(t io.Writer) {
 	for i := range r.rows {
 		x := &r.rows[i]
 		cells := []string{x.policy.label}
-		for _, c := range runColumns {
+		for _, c := range r.columns() {
 			if !x.known(c) {
 				cells = append(cells, "-")
 				continue

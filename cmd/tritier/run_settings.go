@@ -36,12 +36,14 @@ type runSettings struct {
 
 // settings finds everything that is wrong before anything is opened.
 func (f *runFlags) settings(name string) (*runSettings, error) {
-	s := &runSettings{f: f, name: name, params: workload.Params{Bytes: uint64(f.size), Scale: f.scale, Iterations: f.iterations, Seed: f.seed, Batch: f.batch, Prefetch: f.prefetch}}
+	s := &runSettings{f: f, name: name, params: workload.Params{Bytes: uint64(f.size), Scale: f.scale, Iterations: f.iterations, Seed: f.seed, Batch: f.batch, Prefetch: f.prefetch, Kernels: f.form() == programKernel}}
 	if s.params.Bytes == 0 && s.params.Scale == 0 {
 		s.params.Bytes = defaultRunSize
 	}
-	if err := f.check(); err != nil {
-		return nil, err
+	for _, check := range []func() error{f.checkZeroes, f.check, f.checkForm} {
+		if err := check(); err != nil {
+			return nil, err
+		}
 	}
 	var err error
 	s.params.Launched = func(l workload.Launch) { s.launched(l) }
@@ -81,7 +83,6 @@ func (f *runFlags) check() error {
 		{f.threads >= 1 && f.threads <= 64, fmt.Sprintf("--threads %d is not from 1 to 64", f.threads)},
 		{f.record != "-" && f.traceOut != "-", "--record and --trace-out write files: name them; standard output has the results"},
 		{f.record == "" || !sameFile(f.record, f.traceOut), "--record and --trace-out both write " + f.record + ": name two files"},
-		{f.engine != lib.EngineGPU || f.traceOut == "", "--engine gpu tells nobody of single moves: --trace-out needs --engine host"},
 		{f.sample >= 1, fmt.Sprintf("--record-sample %d is not from 1 on", f.sample)},
 		{f.sample == 1 || f.record != "", "--record-sample without --record"},
 		{f.record == "" || strings.HasSuffix(f.record, ".ttrc"), "--record " + f.record + ": the name must end in .ttrc"},

@@ -119,7 +119,26 @@ func (t *timeline) observe(c *lib.Config) {
 // launched takes a kernel launch over.
 func (t *timeline) launched(l workload.Launch) {
 	if t != nil {
-		t.span(trackKernel, "kernel", l.Name, l.Start, l.Took, nil)
+		var args map[string]any
+		if l.Kernel > 0 {
+			args = map[string]any{"gpu_us": float64(l.Kernel) / 1e3}
+		}
+		t.span(trackKernel, "kernel", l.Name, l.Start, l.Took, args)
+	}
+}
+
+// counts writes what the tiers have counted so far, as Perfetto draws counters.
+func (t *timeline) counts(mem *lib.Memory) {
+	if t == nil {
+		return
+	}
+	s := mem.Stats()
+	at := json.Number(fmt.Sprintf("%.3f", float64(time.Since(t.begun))/1e3))
+	for name, values := range map[string]map[string]any{
+		"accesses": {"T1 hits": s.Counters.T1Hits, "T2 hits": s.Counters.T2Hits, "T3 fetches": s.Counters.T3Fetches, "overwrites": s.Counters.Overwrites},
+		"victims":  {"demotions": s.Counters.Demotions, "bypasses": s.Counters.Bypasses, "writebacks": s.Counters.Writebacks},
+	} {
+		t.item(map[string]any{"ph": "C", "pid": 1, "tid": trackPhase, "name": name, "ts": at, "args": values})
 	}
 }
 
