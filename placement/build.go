@@ -79,8 +79,11 @@ func (s Spec) Build(env Env) (*Policy, error) {
 			return nil, err
 		}
 	}
-	if p.Placer, err = s.placer.build(placerConfig{env, s.args}); err != nil {
+	if p.Placer, err = s.placer.build(placerConfig{env, s, s.args}); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.placer.name, err)
+	}
+	if a, ok := p.Placer.(*Adaptive); ok && p.T2 != nil {
+		p.T2 = a.wrapT2(p.T2)
 	}
 	for i, q := range s.placer.params {
 		if q.name == t2copy.name {

@@ -117,3 +117,23 @@ type Observer interface {
 	// chosen: how long was p away since its last eviction?
 	Miss(now uint64, p Page)
 }
+
+// Use is what an access does to its page.
+type Use uint8
+
+// The uses of a page, in the order of package tier's Op.
+const (
+	UseRead      Use = iota
+	UseWrite         // writes a part: the rest of the page is needed
+	UseOverwrite     // writes the whole page: nothing needs to be fetched
+	UsePrefetch      // moves the page to T1; no access, no tick of virtual time
+)
+
+// Watcher is an Observer that models the memory, and therefore needs to know
+// what accesses do.
+type Watcher interface {
+	Observer
+	// Watch stands for Observe: it sees every access, hits included, and also
+	// every prefetch of a sampled page, before anything comes of it.
+	Watch(now uint64, p Page, u Use)
+}

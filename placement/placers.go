@@ -15,6 +15,7 @@ type placerDef struct {
 // definition's params.
 type placerConfig struct {
 	env  Env
+	spec Spec // for placers that model the tiers
 	args []setting
 }
 
@@ -26,6 +27,14 @@ var t2copy = param{
 
 // placers is the table of placers, sorted by name. It is never written.
 var placers = []placerDef{
+	{
+		name: "adaptive", t1: "clock", t2: "fifo",
+		doc:    "follows the better of tier-order and gmt-reuse, which it runs as models beside the memory",
+		source: "this project, after Qureshi et al., ISCA 2007, and Subramanian et al., MICRO 2006",
+		params: adaptiveParams,
+		build:  newAdaptive,
+		scale:  scaleAdaptive,
+	},
 	{
 		name: "bypass", t1: "clock", t2: "fifo",
 		doc:    "every victim of T1 skips T2: two tiers",

@@ -29,13 +29,24 @@ func (p param) times(v setting, factor float64) setting {
 // and at the same points of the program; when even all pages are too few for
 // that, fits come from fewer samples rather than later.
 func scaleGMTReuse(share float64, args []setting) []setting {
-	for i, p := range gmtReuseParams {
+	return scaleReuse(gmtReuseParams, share, args)
+}
+
+// scaleAdaptive scales the gmt-reuse in adaptive. Its shadows stay as large as
+// they may be: in a miniature they see a larger part of the pages.
+func scaleAdaptive(share float64, args []setting) []setting {
+	return scaleReuse(adaptiveParams, share, args)
+}
+
+// scaleReuse is scaleGMTReuse for params that include gmt-reuse's.
+func scaleReuse(params []param, share float64, args []setting) []setting {
+	for i, p := range params {
 		switch p.name {
 		case "k":
 			was := args[i].num
 			args[i] = p.times(args[i], share)
-			every := paramIndex(gmtReuseParams, "fit-every")
-			args[every] = gmtReuseParams[every].times(args[every], share*was/args[i].num)
+			every := paramIndex(params, "fit-every")
+			args[every] = params[every].times(args[every], share*was/args[i].num)
 		case "vtd-direct", "window":
 			args[i] = p.times(args[i], share)
 		}

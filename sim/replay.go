@@ -170,8 +170,11 @@ func (r *run) result() Result {
 		hits := r.prefix.hits(r.machine.Position())
 		res.PrefixHits = &hits
 	}
-	if g, ok := r.policy.Placer.(*placement.GMTReuse); ok {
-		res.Placer = g.Report()
+	switch p := r.policy.Placer.(type) {
+	case *placement.GMTReuse:
+		res.Placer = p.Report()
+	case *placement.Adaptive:
+		res.Placer = p.Report()
 	}
 	return res
 }

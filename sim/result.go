@@ -59,7 +59,9 @@ type Result struct {
 	Timed *timed.Result `json:"timed,omitempty"`
 
 	// Placer is what the placer reports of itself: a placement.ReuseReport
-	// (fits, fallbacks) for gmt-reuse, nil for placers that learn nothing.
+	// (fits, fallbacks) for gmt-reuse, a placement.AdaptiveReport (whom it
+	// followed, what its shadows counted) for adaptive, nil for placers that
+	// learn nothing.
 	Placer any `json:"placer,omitempty"`
 
 	positions uint64 // trace positions run

@@ -82,11 +82,14 @@ func (m *Machine) enter(p placement.Page, op Op, e Entry, i int) bool {
 		}
 	}
 	if op == Prefetch {
+		if e.Sampled() && m.models != nil {
+			m.models.Watch(m.now, p, placement.UsePrefetch)
+		}
 		return false
 	}
 	m.now++
 	if e.Sampled() {
-		m.obs.Observe(m.now, p)
+		m.observe(p, op)
 	}
 	if e.State() != ResidentT1 {
 		return false
@@ -96,6 +99,15 @@ func (m *Machine) enter(p placement.Page, op Op, e Entry, i int) bool {
 		m.hitWrite(p, e)
 	}
 	return true
+}
+
+// observe lets the placer see an access.
+func (m *Machine) observe(p placement.Page, op Op) {
+	if m.models != nil {
+		m.models.Watch(m.now, p, placement.Use(op))
+		return
+	}
+	m.obs.Observe(m.now, p)
 }
 
 // leave accounts for the accesses of a three-tier loop.

@@ -34,6 +34,7 @@ type Machine struct {
 	always placement.Fate     // of every victim, if steady
 	steady bool               // placer need not be asked
 	obs    placement.Observer // placer, if it observes
+	models placement.Watcher  // placer, if it watches
 	keep   bool
 	future *placement.Future
 	pins   placement.Pins
@@ -54,6 +55,7 @@ func New(c Config) (*Machine, error) {
 	}
 	m := &Machine{t1: c.T1, t2: c.T2, placer: c.Placer, watch: math.MaxUint64, keep: c.KeepT2Copy, future: c.Future, pins: c.Pins}
 	m.obs, _ = c.Placer.(placement.Observer)
+	m.models, _ = c.Placer.(placement.Watcher)
 	if p, ok := c.Placer.(placement.Steady); ok && m.obs == nil {
 		m.steady, m.always = true, p.Always()
 	}
