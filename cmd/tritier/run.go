@@ -159,7 +159,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.verify, "verify", true, "compare the result with the reference")
 	fs.BoolVar(&f.keep, "keep", false, "leave the arrays in the store")
 	fs.BoolVar(&f.replace, "replace", false, "drop arrays of the workload that the store has already")
-	fs.StringVar(&f.record, "record", "", "write every page access to `FILE`, a trace (.ttrc) for tritier replay")
+	fs.StringVar(&f.record, "record", "", "write every page access to `FILE`, a trace (.ttrc) for tritier replay; with several policies, % in the name is the policy's number")
 	fs.IntVar(&f.sample, "record-sample", 1, "record one in `N` pages, chosen by a hash: a trace for tiers of an N-th of the sizes")
 	fs.StringVar(&f.traceOut, "trace-out", "", "write a timeline to `FILE` (.json) for Perfetto")
 	fs.StringVar(&f.metrics, "metrics", "", "answer Prometheus at `ADDRESS`/metrics while a memory is open, such as "+metrics.DefaultAddress)
@@ -174,7 +174,7 @@ func (f *runFlags) run(c *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	out, err := openRunFiles(f)
+	out, err := openRunFiles(f, len(set.policies))
 	if err != nil {
 		return err
 	}

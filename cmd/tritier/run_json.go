@@ -77,10 +77,32 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	if one.simulated != nil {
 		m["simulated_counters_with_setup"], m["simulated_equal"] = *one.simulated, one.asSimulated(r.f.engine == lib.EngineGPU)
 	}
+	if one.sample > 0 {
+		m["simulated_ssd_reads_with_setup"], m["simulated_pages_one_in"] = one.estimate, one.sample
+	}
+	m["each_run"] = r.eachRun(x, prefix)
 	if r.f.record != "" {
 		m["recorded_accesses"], m["lost_accesses"] = one.records, one.lost
 	}
 	return m
+}
+
+// eachRun has the figures of every run. Recording slows the first one down.
+func (r *runner) eachRun(x *runRow, prefix string) (list []map[string]any) {
+	for i, one := range x.runs {
+		m := map[string]any{"recorded": i == 0 && r.f.record != "", "verified": one.verified}
+		for _, c := range r.columns() {
+			name := c.name
+			if c.timed {
+				name = prefix + name
+			}
+			if x.known(c) {
+				m[name] = c.pick(one)
+			}
+		}
+		list = append(list, m)
+	}
+	return list
 }
 
 // differences are the counters that counted in between. What is dirty at the end is

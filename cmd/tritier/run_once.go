@@ -36,6 +36,8 @@ type runOnce struct {
 	serviceSaid bool
 	verified    bool
 	simulated   *tier.Counters // of the recorded trace
+	estimate    uint64         // SSD reads of the simulation, filling included
+	sample      int            // one in so many pages was recorded, 0: none
 	records     uint64
 	lost        uint64 // accesses that the recording was too slow for
 }

@@ -30,7 +30,7 @@ func recordedRun(t *testing.T, file, policy string, sample int) (text string, ro
 	if s.config.Driver, err = openCUDA(); err != nil {
 		t.Fatal(err)
 	}
-	files, err := openRunFiles(f)
+	files, err := openRunFiles(f, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +97,10 @@ func TestRecordOnGPU(t *testing.T) {
 	live := row["counters_with_setup"].(map[string]any)["accesses"].(float64)
 	if n := row["recorded_accesses"].(float64); n == 0 || n > live/2 || row["simulated_counters_with_setup"] != nil {
 		t.Errorf("%v", row)
+	}
+	// The miniature stands for four times as much.
+	if got, want := row["simulated_ssd_reads_with_setup"].(float64), row["ssd_reads_with_setup"].(float64); got < want/2 || got > want*3/2 {
+		t.Errorf("%v SSD reads by a simulation of a sample, %v live", got, want)
 	}
 	if got := sourceOf(t, file); got != "recorded by tritier run hotspot, accesses to 1 in 4 pages, complete" {
 		t.Errorf("%s", got)

@@ -229,6 +229,9 @@ func (r *runner) recorded(w io.Writer, x *runRow) {
 	if one.simulated != nil {
 		_, _ = fmt.Fprintf(w, "; replayed by the simulator, %s", one.parity(r.f.engine == lib.EngineGPU))
 	}
+	if live := float64(one.after.Counters.SSDReads()); one.sample > 1 && live > 0 {
+		_, _ = fmt.Fprintf(w, " to 1 in %d pages; by a simulation of them, SSD reads are %+.1f %%", one.sample, 100*(float64(one.estimate)/live-1))
+	}
 	_, _ = fmt.Fprintln(w)
 }
 

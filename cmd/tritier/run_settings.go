@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	lib "github.com/tritier/tritier"
@@ -63,8 +64,10 @@ func (f *runFlags) settings(name string) (*runSettings, error) {
 	if s.policies, err = readPolicies(f.policies); err != nil {
 		return nil, err
 	}
-	if (f.record != "" || f.traceOut != "") && len(s.policies) > 1 {
-		return nil, fmt.Errorf("--record and --trace-out write one run: give one policy, not %d", len(s.policies))
+	if n := len(s.policies); n > 1 && f.traceOut != "" {
+		return nil, fmt.Errorf("--trace-out writes one run: give one policy, not %d", n)
+	} else if n > 1 && f.record != "" && !strings.Contains(f.record, "%") {
+		return nil, fmt.Errorf("--record %s writes one run: give one policy, not %d, or a name with %%, which stands for the policy's number", f.record, n)
 	}
 	return s, s.checkPolicies()
 }
@@ -161,16 +164,22 @@ func (s *runSettings) checkPolicies() error {
 }
 
 // runFiles are the files that a run writes. They appear complete or not at all.
-type runFiles struct{ record, timeline *output }
+type runFiles struct {
+	records  []*output // of each policy
+	timeline *output
+}
 
-func openRunFiles(f *runFlags) (*runFiles, error) {
+func openRunFiles(f *runFlags, policies int) (*runFiles, error) {
 	o := &runFiles{}
-	var err error
-	if f.record != "" {
-		if o.record, err = createOutput(f.record, nil); err != nil {
+	for i := 0; f.record != "" && i < policies; i++ {
+		file, err := createOutput(strings.ReplaceAll(f.record, "%", strconv.Itoa(i+1)), nil)
+		if err != nil {
+			o.discard()
 			return nil, fmt.Errorf("--record: %w", err)
 		}
+		o.records = append(o.records, file)
 	}
+	var err error
 	if f.traceOut != "" {
 		if o.timeline, err = createOutput(f.traceOut, nil); err != nil {
 			o.discard()
@@ -182,22 +191,22 @@ func openRunFiles(f *runFlags) (*runFiles, error) {
 
 // discard drops the files that were not finished.
 func (o *runFiles) discard() {
-	for _, f := range []*output{o.record, o.timeline} {
+	for _, f := range append(o.records, o.timeline) {
 		if f != nil {
 			_ = f.discard() // what failed before it is what the user hears of
 		}
 	}
-	o.record, o.timeline = nil, nil
+	o.records, o.timeline = nil, nil
 }
 
 // finishFiles gives the files their names.
 func (o *runFiles) finishFiles() error {
-	record, timeline := o.record, o.timeline
-	o.record, o.timeline = nil, nil
+	records, timeline := o.records, o.timeline
+	o.records, o.timeline = nil, nil
 	var err error
-	if record != nil {
-		if e := record.commit(); e != nil {
-			err = fmt.Errorf("--record: %w", e)
+	for _, f := range records {
+		if e := f.commit(); e != nil {
+			err = errors.Join(err, fmt.Errorf("--record: %w", e))
 		}
 	}
 	if timeline != nil {
