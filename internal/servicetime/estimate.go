@@ -70,7 +70,8 @@ func LinkName(link string) string { return linkPrefix + link }
 //
 //	edge      max(n*latency/concurrency, n*(bytes/bandwidth + controller), n/IOPS); n is split evenly over the drives
 //	link      the bytes of all edges that cross it over its bandwidth
-//	t3-drives t3-read + t3-write, since reads and writes share a drive's time
+//	t3-drives bandwidth, controller and IOPS of t3-read + those of t3-write, since reads and writes share a
+//	          drive's time; their latencies may overlap, as they do in a Queue
 //	initiator commands * cost / threads; likewise the controller, a software one's threads
 //	Seconds   the largest of these; SerialSeconds the sum of the edges, each at the speed of its slowest link
 //
@@ -90,12 +91,7 @@ func (m *Model) Estimate(c Counts) Estimate {
 	read := s.edge(EdgeT3Read, m.Drives.Read, m.Drives.Count, c.T3Reads, c.PageSize, 0)
 	write := s.edge(EdgeT3Write, m.Drives.Write, m.Drives.Count, c.T3Writes, c.PageSize, c.T3WritesFromT2)
 	commands := c.T3Reads + c.T3Writes
-	drives := EdgeTime{Name: EdgeT3Drives, Count: commands, Bytes: read.Bytes + write.Bytes,
-		Seconds: read.Seconds + write.Seconds, Bound: read.Bound}
-	if write.Seconds > read.Seconds {
-		drives.Bound = write.Bound
-	}
-	s.record(drives)
+	s.record(m.Drives.shared(read, write))
 	s.pool(EdgeInitiator, m.Initiator, commands, c.PageSize)
 	s.pool(EdgeController, m.Controller, commands, c.PageSize)
 	s.links()
@@ -166,13 +162,46 @@ func (e Edge) time(n, size uint64, parallel int) EdgeTime {
 	t := EdgeTime{Count: n, Bytes: n * size, Bound: BoundLatency}
 	share := float64(n) / float64(parallel)
 	t.Seconds = share * e.LatencyNS.Value * 1e-9 / e.Concurrency.Value
-	if s := share * (float64(size)/e.Bandwidth.Value + e.controllerNS()*1e-9); s > t.Seconds {
-		t.Seconds, t.Bound = s, BoundBandwidth
+	if s, bound := e.shared(float64(size)); share*s > t.Seconds {
+		t.Seconds, t.Bound = share*s, bound
 	}
-	if e.IOPS != nil {
-		if s := share / e.IOPS.Value; s > t.Seconds {
-			t.Seconds, t.Bound = s, BoundIOPS
+	return t
+}
+
+// shared is the time in seconds that a move of size bytes takes of the one that
+// all moves of the edge share, and what it goes to.
+func (e Edge) shared(size float64) (seconds float64, bound Bound) {
+	bytes, command := size/e.Bandwidth.Value, e.controllerNS()*1e-9
+	seconds, bound = bytes+command, BoundBandwidth
+	if command > bytes {
+		bound = BoundIOPS
+	}
+	if e.IOPS != nil && 1/e.IOPS.Value > seconds {
+		seconds, bound = 1/e.IOPS.Value, BoundIOPS
+	}
+	return seconds, bound
+}
+
+// shared is the time of drives that read and write.
+func (d *Drives) shared(read, write EdgeTime) EdgeTime {
+	t := EdgeTime{Name: EdgeT3Drives, Count: read.Count + write.Count, Bytes: read.Bytes + write.Bytes}
+	most := -1.0
+	for _, part := range []struct {
+		edge *Edge
+		EdgeTime
+	}{{&d.Read, read}, {&d.Write, write}} {
+		if part.Count == 0 {
+			continue
 		}
+		one, bound := part.edge.shared(float64(part.Bytes) / float64(part.Count))
+		s := one * float64(part.Count) / float64(d.Count)
+		t.Seconds += s
+		if s > most {
+			most, t.Bound = s, bound
+		}
+	}
+	if t.Bound == "" {
+		t.Bound = read.Bound
 	}
 	return t
 }

@@ -133,7 +133,7 @@ func TestEstimateByHand(t *testing.T) {
 		{"large t2 pages by the link, not the edge", Counts{T2Hits: 1e6, PageSize: 1e6}, "link:in", BoundBandwidth, 100, 100},
 		{"reads by latency over depth and drives", Counts{T3Reads: 1e6, PageSize: 500}, "t3-read", BoundLatency, 1, 1},
 		{"writes by iops", Counts{T3Writes: 1e6, PageSize: 500}, "t3-write", BoundIOPS, 1, 1},
-		{"reads and writes share the drives", Counts{T3Reads: 1e6, T3Writes: 1e6, PageSize: 500}, "t3-drives", BoundLatency, 2, 2},
+		{"reads and writes share the drives, but not their latencies", Counts{T3Reads: 1e6, T3Writes: 1e6, PageSize: 500}, "t3-drives", BoundIOPS, 1.5, 2},
 		{"reads and promotions add up on the link", Counts{T2Hits: 1e5, T3Reads: 1e5, PageSize: 1e6}, "link:in", BoundBandwidth, 20, 22.5},
 		{"writes from T2 stay off the link", Counts{T3Writes: 1e5, T3WritesFromT2: 1e5, PageSize: 1e6}, "t3-write", BoundBandwidth, 25, 25},
 	} {

@@ -14,7 +14,7 @@ type Load struct {
 	InFlight int    // 0: as many as the path keeps outstanding
 	Size     uint64 // bytes of a request
 	Write    bool
-	Requests int    // measured; 0: enough for a per cent
+	Requests int    // to measure, rounded up to whole rounds of InFlight; 0: enough for a per cent
 	Seed     uint64 // of the latencies
 }
 
@@ -79,13 +79,18 @@ func Measure(m *servicetime.Model, l Load) (Measurement, error) {
 		d.command(r, c.op, int(r)%d.drives)
 		c.begin(r)
 	}
-	c.until(2*l.InFlight + l.Requests/8) // the queues fill
+	// Where nothing is drawn, requests go round in step: a part of a round would
+	// have the wrong share of a burst.
+	c.until(rounds(l.Requests/8, l.InFlight) + 2*l.InFlight) // the queues fill
 	from := d.now
 	d.forget()
 	c.finished = 0
-	c.until(l.Requests)
+	c.until(rounds(l.Requests, l.InFlight))
 	return c.measurement(l, d.now-from), nil
 }
+
+// rounds is n rounded up to a multiple of round.
+func rounds(n, round int) int { return (n + round - 1) / round * round }
 
 // closedLoop starts each request again as soon as it has ended.
 type closedLoop struct {
