@@ -89,17 +89,23 @@ func (o *pool) add(c Candidate) bool {
 	return true
 }
 
-// candidates draws up to n different candidates: every placer as it comes, every
-// evictor in both tiers under tier-order, and then stratified draws, in which
-// each placer, each evictor and each size comes as often as every other.
+// candidates draws up to n different candidates: every placer as it comes, at
+// every size; every evictor in both tiers under tier-order, at one of the sizes;
+// and then stratified draws, in which each placer, each evictor and each size
+// comes as often as every other.
 func (p *Problem) candidates(n int) []Candidate {
 	o := &pool{p: p, seen: map[string]bool{}}
 	for size := range p.Sizes {
-		for _, c := range p.defaults(size) {
+		for _, c := range p.placerDefaults(size) {
 			o.add(c)
 		}
 	}
 	s := &p.Space
+	for i, e := range s.T1 {
+		if slices.Contains(s.T2, e) && slices.Contains(s.Placers, "tier-order") {
+			o.add(Candidate{compose("tier-order", e, e), i % len(p.Sizes)})
+		}
+	}
 	d := &draws{seed: p.Seed}
 	placers, t1, t2 := deck{draws: d, n: len(s.Placers)}, deck{draws: d, n: len(s.T1)}, deck{draws: d, n: len(s.T2)}
 	sizes := deck{draws: d, n: len(p.Sizes)}
@@ -120,18 +126,6 @@ func (p *Problem) candidates(n int) []Candidate {
 		o.add(Candidate{spec, sizes.next()})
 	}
 	return o.list
-}
-
-// defaults are the policies that one would try by hand, at a size: what the
-// space has of them.
-func (p *Problem) defaults(size int) []Candidate {
-	out := p.placerDefaults(size)
-	for _, e := range p.Space.T1 {
-		if slices.Contains(p.Space.T2, e) && slices.Contains(p.Space.Placers, "tier-order") {
-			out = append(out, Candidate{compose("tier-order", e, e), size})
-		}
-	}
-	return out
 }
 
 // placerDefaults are the placers as they come, in their simplest form.

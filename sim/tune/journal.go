@@ -34,8 +34,8 @@ type journalLine struct {
 }
 
 // Journal is an Evaluator that remembers, in a file that only grows, what was
-// evaluated, so that a run that was cut short can be resumed. It is safe for
-// concurrent use as far as its inner Evaluator is.
+// evaluated, so that a run that was cut short can be resumed. It is not
+// safe for concurrent use.
 type Journal struct {
 	inner Evaluator
 	file  *os.File
@@ -166,18 +166,20 @@ func (j *Journal) Evaluate(ctx context.Context, tasks []Task, done func(i int, o
 	if len(rest) == 0 {
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error
 	err := j.inner.Evaluate(ctx, rest, func(i int, o Outcome) {
 		key := rest[i].Key()
 		j.known[key] = o
-		if err := j.write(journalLine{key, o}); err != nil {
-			cancel(fmt.Errorf("tune: journal: %w", err))
+		if err := j.write(journalLine{key, o}); err != nil && failed == nil {
+			failed = fmt.Errorf("tune: journal: %w", err)
+			cancel()
 		}
 		done(index[i], o)
 	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
+	if failed != nil {
+		return failed
 	}
 	return err
 }
