@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tritier/tritier/internal/units"
@@ -82,7 +83,7 @@ var columns = []column{
 // shown picks the columns that say something about any of rows.
 func shown(rows []row) []column {
 	var out []column
-	for _, c := range columns {
+	for _, c := range slices.Concat(columns, timedColumns) {
 		for _, r := range rows {
 			if c.show(r.Result) {
 				out = append(out, c)

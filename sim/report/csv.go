@@ -3,9 +3,11 @@ package report
 import (
 	"encoding/csv"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/tritier/tritier/sim"
+	"github.com/tritier/tritier/sim/timed"
 )
 
 // csvField is one column of the CSV form: the name of a JSON field, with a
@@ -79,20 +81,51 @@ var csvFields = []csvField{
 	{"modelled_serial_seconds", optional(func(r *sim.Result) *float64 { return r.ModelledSerial }, formatFloat)},
 }
 
+// timedFields follow where a result has virtual time.
+var timedFields = []csvField{
+	{"timed.path", timedText(func(t *timed.Result) string { return t.Path })},
+	{"timed.in_flight", timedText(func(t *timed.Result) string { return strconv.Itoa(t.InFlight) })},
+	{"timed.modelled_seconds", timedText(func(t *timed.Result) string { return formatFloat(t.Seconds) })},
+	{"timed.modelled_flush_seconds", timedText(func(t *timed.Result) string { return formatFloat(t.FlushSeconds) })},
+	{"timed.modelled_bound_seconds", timedText(func(t *timed.Result) string { return formatFloat(t.BoundSeconds) })},
+	{"timed.delayed_hits", timedText(func(t *timed.Result) string { return formatUint(t.Delayed) })},
+	{"timed.bottleneck", timedText(func(t *timed.Result) string { return t.Bottleneck })},
+}
+
+func timedText(get func(t *timed.Result) string) func(r *sim.Result) string {
+	return func(r *sim.Result) string {
+		if r.Timed == nil {
+			return ""
+		}
+		return get(r.Timed)
+	}
+}
+
+// csvColumns are the columns of r.
+func (r *Report) csvColumns() []csvField {
+	for i := range r.Results {
+		if r.Results[i].Timed != nil {
+			return slices.Concat(csvFields, timedFields)
+		}
+	}
+	return csvFields
+}
+
 // CSV writes a line of names and one line a result, in order. The names are
 // those of the JSON form with a dot between levels; modelled_edges and placer
 // are left out. A value that is absent is an empty cell. Errors are those of w.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	line := make([]string, len(csvFields))
-	for i, f := range csvFields {
+	fields := r.csvColumns()
+	line := make([]string, len(fields))
+	for i, f := range fields {
 		line[i] = f.name
 	}
 	if err := c.Write(line); err != nil {
 		return err
 	}
 	for i := range r.Results {
-		for k, f := range csvFields {
+		for k, f := range fields {
 			line[k] = f.text(&r.Results[i])
 		}
 		if err := c.Write(line); err != nil {

@@ -150,6 +150,7 @@ func modelFigures(m *servicetime.Model) []modelFigure {
 		add(where, "operations/s", e.IOPS)
 		add(where, "in flight", &e.Concurrency)
 		add(where, "bytes an access", e.AccessBytes)
+		add(where, "controller, ns a command", e.ControllerNS)
 	}
 	if m.GPU != nil {
 		edge("T1 access", m.GPU.T1)

@@ -40,6 +40,9 @@ func (r *Report) tableHead(b *bufio.Writer, g *traceGroup) {
 			fmt.Fprintf(b, ": %s", r.Model.Description)
 		}
 		fmt.Fprint(b, "\n         times are modelled from its figures, not measured\n")
+		if timed := r.timedHead(); timed != "" {
+			fmt.Fprintf(b, "         %s\n", timed)
+		}
 		if r.drivesOnly() {
 			fmt.Fprintf(b, "         %s\n", drivesOnlyText)
 		}
@@ -118,6 +121,7 @@ func (r *Report) tableFoot(b *bufio.Writer) {
 		}
 		fmt.Fprintln(b)
 	}
+	r.timedDetail(b)
 	for _, n := range r.notes() {
 		fmt.Fprintf(b, "\nnote: %s\n", n)
 	}
