@@ -116,7 +116,11 @@ func (m *twoTiers) access(a tier.Access) {
 	p, op := a.Page(), a.Op()
 	if op != tier.Prefetch {
 		m.c.Accesses++
-		if m.obs != nil && m.obs.Sampled(p) {
+	}
+	if m.obs != nil && m.obs.Sampled(p) {
+		if w, ok := m.obs.(placement.Watcher); ok {
+			w.Watch(m.c.Accesses, p, placement.Use(op))
+		} else if op != tier.Prefetch {
 			m.obs.Observe(m.c.Accesses, p)
 		}
 	}
