@@ -26,6 +26,8 @@ var realTraces = map[string]string{
 // scanMix is a hot set, a scan of more pages than memory holds, and writes.
 const scanMix = "mix{pages=10000,scan-pages=25000,accesses=300000,scan=0.4,writes=0.1,seed=3}"
 
+const smallMix = "mix{pages=2000,scan-pages=5000,accesses=40000,scan=0.4,writes=0.1,seed=3}"
+
 var (
 	loadedMu sync.Mutex
 	loaded   = map[string]*sim.Trace{}
