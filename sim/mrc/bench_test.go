@@ -35,7 +35,7 @@ func BenchmarkLRU(b *testing.B) {
 		for _, rate := range []float64{1, 0.1, 0.01, 0.001} {
 			b.Run(fmt.Sprintf("%s/rate=%v", name, rate), func(b *testing.B) {
 				rateOf(b, tr, func() {
-					l := NewLRU(rate, 1)
+					l := Method{Rate: rate, Seed: 1}.newMeasurer(0)
 					l.Run(tr.Accesses, tr.Info.Pages)
 					l.Profile()
 				})
@@ -50,7 +50,7 @@ func BenchmarkFixedSize(b *testing.B) {
 		for _, limit := range []int{8192, 65536} {
 			b.Run(fmt.Sprintf("%s/pages=%d", name, limit), func(b *testing.B) {
 				rateOf(b, tr, func() {
-					f := NewFixedSize(limit, 1)
+					f := NewSampledLRU(Method{MaxPages: limit, Seed: 1})
 					f.Run(tr.Accesses, tr.Info.Pages)
 					f.Profile()
 				})

@@ -1,7 +1,6 @@
 package mrc
 
 import (
-	"github.com/tritier/tritier/sim"
 	"github.com/tritier/tritier/tier"
 )
 
@@ -17,101 +16,72 @@ const (
 // kindOf is the kind of an operation.
 var kindOf = [4]uint8{tier.Read: fetches, tier.Write: fetches, tier.Overwrite: overwrites, tier.Prefetch: prefetches}
 
-// LRU measures the stack distances of a trace, of all its pages or of a sample,
-// in one pass. It is fed blocks in order and has one owner. Memory depends on the
-// distinct pages, not on the trace's length: about 15 B for each that is measured,
-// and for a sample an eighth of a byte for each that is not.
+// measurer measures stack distances block by block. It has one owner.
+type measurer interface {
+	// Run takes the next accesses of the trace. Pages are numbered densely, and
+	// are below pages.
+	Run(accs []tier.Access, pages int)
+	// Profile is what was measured so far. It does not change afterwards.
+	Profile() *Profile
+}
+
+// newMeasurer makes the one for a method. pages is the number of distinct pages,
+// 0 when it is unknown: a sample of all pages needs no sampling.
+func (m Method) newMeasurer(pages int) measurer {
+	if m.exact() || m.MaxPages > 0 && pages > 0 && pages <= m.MaxPages {
+		return NewLRU(m.Seed)
+	}
+	return NewSampledLRU(m)
+}
+
+// LRU measures the stack distances of a trace exactly, in one pass. It is fed
+// blocks in order and has one owner. Memory depends on the distinct pages, not on
+// the trace's length: about 15 B for each.
 type LRU struct {
-	rate   float64
-	seed   uint64
-	sample *pageSet // nil: every page
-	stack  *stack
+	seed  uint64
+	stack *stack
 	// depths[kind][d] counts accesses that found their page at depth d; 0: at
 	// its first use.
 	depths [kinds][]uint64
-	pages  int // distinct pages so far, sampled or not
-
-	positions, prefetched uint64 // accesses so far, sampled or not; of these, prefetches
-
-	prev [batch]uint32
-	kept []tier.Access
+	prev   [batch]uint32
+	warm   uint64 // keeps the loads that fetch marks into the cache alive
 }
 
-const (
-	// batch is how many accesses look up their page's last slot before any of
-	// them is counted, so that the waits for memory overlap.
-	batch = 256
-	// filterBlock bounds the sampled accesses that are copied at a time.
-	filterBlock = 1 << 13
-)
+// batch is how many accesses look up their page's last slot before any of them
+// is counted, so that the waits for memory overlap.
+const batch = 256
 
-// NewLRU measures all pages exactly (rate 1), or at a lower rate above 0 a
-// sample that the seed chooses: SHARDS at a fixed rate.
-func NewLRU(rate float64, seed uint64) *LRU {
-	l := &LRU{rate: min(rate, 1), seed: seed, stack: newStack(0)}
+// NewLRU measures every access. The seed is only noted.
+func NewLRU(seed uint64) *LRU {
+	l := &LRU{seed: seed, stack: newStack(0)}
 	l.depths[fetches] = make([]uint64, 1)
-	if rate < 1 {
-		l.sample = newPageSet(sim.SampledBelow(rate), seed)
-		l.kept = make([]tier.Access, filterBlock)
-	}
 	return l
 }
 
-// Run takes the next accesses of the trace. Pages are numbered densely, and are
-// below pages.
+// Run takes the next accesses of the trace. Pages are below pages.
 func (l *LRU) Run(accs []tier.Access, pages int) {
-	l.pages = max(l.pages, pages)
-	l.positions += uint64(len(accs))
-	if l.sample == nil {
-		l.stack.grow(pages)
-		for _, a := range accs {
-			l.prefetched += uint64(kindOf[a.Op()]) >> 1
-		}
-		l.run(accs)
-		return
-	}
-	l.stack.grow(l.sample.grow(pages))
-	for len(accs) > 0 {
-		n := min(len(accs), filterBlock)
-		l.run(l.filter(accs[:n]))
-		accs = accs[n:]
-	}
-}
-
-// filter returns the sampled ones of accs under their numbers in the sample.
-func (l *LRU) filter(accs []tier.Access) []tier.Access {
-	n, prefetched, words := 0, uint64(0), l.sample.words
-	for _, a := range accs {
-		prefetched += uint64(a.Op()) & uint64(a.Op()>>1)
-		if p := a.Page(); words[p/64]>>(p%64)&1 != 0 {
-			l.kept[n] = tier.MakeAccess(l.sample.number(p), a.Op())
-			n++
-		}
-	}
-	l.prefetched += prefetched
-	return l.kept[:n]
-}
-
-// run counts accs, whose pages are entries of the stack.
-func (l *LRU) run(accs []tier.Access) {
+	l.stack.grow(pages)
 	for len(accs) > 0 {
 		if l.stack.room() == 0 {
-			l.stack.compact()
+			l.stack.compact(nil)
 		}
 		l.depths[fetches] = extend(l.depths[fetches], int(l.stack.live)+batch+1)
 		n := min(len(accs), batch, l.stack.room())
-		l.runBatch(accs[:n])
+		l.run(accs[:n])
 		accs = accs[n:]
 	}
 }
 
-func (l *LRU) runBatch(accs []tier.Access) {
-	last, next := l.stack.last, l.stack.next
+func (l *LRU) run(accs []tier.Access) {
+	last, marks, next, warm := l.stack.last, l.stack.marks, l.stack.next, uint64(0)
 	for i, a := range accs {
 		p := a.Page()
-		l.prev[i&(batch-1)] = last[p]
+		prev := last[p]
+		l.prev[i&(batch-1)] = prev
 		last[p] = next + uint32(i)
+		warm |= marks[prev/64]
 	}
+	l.warm = warm
 	depths := l.depths[fetches]
 	for i, a := range accs {
 		d := l.stack.move(l.prev[i&(batch-1)])
@@ -129,31 +99,23 @@ func (l *LRU) rare(kind uint8, d uint32) {
 	l.depths[kind][d]++
 }
 
-// sampled is the number of pages measured.
-func (l *LRU) sampled() int { return int(l.stack.live) }
-
 // Profile is what was measured so far. It does not change when l goes on.
 func (l *LRU) Profile() *Profile {
-	p := &Profile{
-		Method: Method{Rate: l.rate, Seed: l.seed}, SampledPages: l.sampled(), Pages: l.pages,
-		Accesses: l.positions - l.prefetched, Prefetches: l.prefetched, share: 1,
-	}
-	if l.sample != nil && l.pages > 0 {
-		p.share = float64(l.sampled()) / float64(l.pages)
-	}
+	p := &Profile{Method: Method{Rate: 1, Seed: l.seed}, SampledPages: int(l.stack.live), Pages: int(l.stack.live), share: 1}
 	for kind, counts := range l.depths {
-		sum := 0.0
 		c := make([]float64, max(len(counts), 1))
 		for d, n := range counts {
 			if d > 0 {
-				sum += float64(n)
-				c[d] = sum
-			} else {
-				p.first[kind] = float64(n)
+				c[d] = c[d-1] + float64(n)
 			}
 		}
-		p.upTo[kind] = c
-		p.SampledAccesses += uint64(p.first[kind] + sum)
+		k := &p.kinds[kind]
+		if len(counts) > 0 {
+			k.first = float64(counts[0])
+		}
+		k.again.upTo, k.again.scale = c, 1
+		k.all = k.first + c[len(c)-1]
 	}
+	p.sum()
 	return p
 }

@@ -1,6 +1,7 @@
 package mrc
 
 import (
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,7 +12,7 @@ import (
 )
 
 // measure feeds a trace to an LRU in pieces of odd sizes.
-func measure(l *LRU, tr *sim.Trace) *Profile {
+func measure(l measurer, tr *sim.Trace) *Profile {
 	pages := 0
 	for accs, n := tr.Accesses, 1; len(accs) > 0; n = n*3 + 1 {
 		part := accs[:min(n, len(accs))]
@@ -34,7 +35,7 @@ func TestGoldenLRU(t *testing.T) {
 		p := profiles[g.trace]
 		if p == nil {
 			tr := loadTest(t, g.trace)
-			l := NewLRU(1, 0)
+			l := NewLRU(0)
 			l.Run(tr.Accesses, tr.Info.Pages)
 			p = l.Profile()
 			profiles[g.trace] = p
@@ -82,7 +83,7 @@ func TestExactCurveEqualsEverySimulation(t *testing.T) {
 		for n := 1; n <= pages+1; n++ {
 			pairs = append(pairs, Pair{GPU: n}, Pair{GPU: (n + 2) / 3, Host: n - (n+2)/3})
 		}
-		checkExact(t, tr, measure(NewLRU(1, 0), tr), lru, pairs)
+		checkExact(t, tr, measure(NewLRU(0), tr), lru, pairs)
 	})
 }
 
@@ -94,7 +95,7 @@ func TestExactCurveOfRealTraces(t *testing.T) {
 		for _, n := range Grid(1, tr.Info.Pages, 12) {
 			pairs = append(pairs, Pair{GPU: n}, Pair{GPU: n, Host: 4 * n})
 		}
-		checkExact(t, tr, measure(NewLRU(1, 0), tr), lru, pairs)
+		checkExact(t, tr, measure(NewLRU(0), tr), lru, pairs)
 	}
 }
 
@@ -111,8 +112,8 @@ func TestSmallestTraces(t *testing.T) {
 		{[]tier.Access{over, read, over, over}, Tally{T1Hits: 3, Overwrites: 1}},
 	} {
 		for name, p := range map[string]*Profile{
-			"exact": measure(NewLRU(1, 0), traceOf(c.accs)), "fixed size": fixedSize(NewFixedSize(1, 3), traceOf(c.accs)),
-			"rate": measure(NewLRU(0.9999, 1), traceOf(c.accs)),
+			"exact": measure(NewLRU(0), traceOf(c.accs)), "fixed size": measure(NewSampledLRU(Method{MaxPages: 1, Seed: 3}), traceOf(c.accs)),
+			"rate": measure(NewSampledLRU(Method{Rate: 0.9999, Seed: 1}), traceOf(c.accs)),
 		} {
 			if got := p.At(1, 5); got != c.want {
 				t.Errorf("%s: %v: %+v, want %+v", name, c.accs, got, c.want)
@@ -121,38 +122,36 @@ func TestSmallestTraces(t *testing.T) {
 	}
 }
 
-func fixedSize(f *FixedSize, tr *sim.Trace) *Profile {
-	f.Run(tr.Accesses, tr.Info.Pages)
-	return f.Profile()
+// methods are a sample of each sort.
+var methods = map[string]Method{
+	"rate": {Rate: 0.2, Seed: 9}, "rate, adj": {Rate: 0.2, Seed: 9, Correction: CorrectAdj},
+	"size": {MaxPages: 500, Seed: 9}, "size, none": {MaxPages: 500, Seed: 9, Correction: CorrectNone},
 }
 
-// What a stream gives block by block is what a trace in memory gives at once,
-// for all three kinds of measuring.
+// What a stream gives block by block is what a trace in memory gives at once.
 func TestProfileDoesNotDependOnBlocks(t *testing.T) {
-	tr := loadTest(t, "mqsim_tpcc")
-	whole := func(l *LRU) *Profile {
-		l.Run(tr.Accesses, tr.Info.Pages)
-		return l.Profile()
+	for _, name := range []string{"mqsim_tpcc", "mooncake_synthetic"} {
+		tr := loadTest(t, name)
+		for label, m := range methods {
+			whole, single, blocks := NewSampledLRU(m), NewSampledLRU(m), NewSampledLRU(m)
+			whole.Run(tr.Accesses, tr.Info.Pages)
+			for i := range tr.Accesses {
+				single.Run(tr.Accesses[i:i+1], tr.Info.Pages)
+			}
+			compareProfiles(t, label, tr, whole.Profile(), single.Profile())
+			compareProfiles(t, label, tr, whole.Profile(), measure(blocks, tr))
+		}
 	}
-	for _, rate := range []float64{1, 0.2} {
-		a, b := whole(NewLRU(rate, 9)), measure(NewLRU(rate, 9), tr)
-		compareProfiles(t, tr, a, b)
-	}
-	f := NewFixedSize(500, 9)
-	for i := range tr.Accesses {
-		f.Run(tr.Accesses[i:i+1], tr.Info.Pages)
-	}
-	compareProfiles(t, tr, fixedSize(NewFixedSize(500, 9), tr), f.Profile())
 }
 
-func compareProfiles(t *testing.T, tr *sim.Trace, a, b *Profile) {
+func compareProfiles(t *testing.T, label string, tr *sim.Trace, a, b *Profile) {
 	t.Helper()
-	if a.SampledPages != b.SampledPages || a.SampledAccesses != b.SampledAccesses {
-		t.Errorf("%d and %d pages sampled", a.SampledPages, b.SampledPages)
+	if a.SampledPages != b.SampledPages || a.SampledAccesses != b.SampledAccesses || a.Pages != b.Pages {
+		t.Errorf("%s: %d and %d pages sampled", label, a.SampledPages, b.SampledPages)
 	}
 	for n := 1; n <= tr.Info.Pages; n = n*5/4 + 1 {
 		if x, y := a.At(n, n), b.At(n, n); x != y {
-			t.Fatalf("%d frames: %+v and %+v", n, x, y)
+			t.Fatalf("%s, %d frames: %+v and %+v", label, n, x, y)
 		}
 	}
 }
@@ -163,12 +162,12 @@ func TestSampledProfileEqualsMiniature(t *testing.T) {
 	tr := loadTest(t, "arc_OLTP")
 	const rate, seed = 0.05, 4
 	s := tr.Sample(rate, seed)
-	p := measure(NewLRU(rate, seed), tr)
+	p := measure(NewSampledLRU(Method{Rate: rate, Seed: seed, Correction: CorrectAdj}), tr)
 	if p.SampledPages != s.Trace.Info.Pages || p.SampledAccesses != uint64(len(s.Trace.Accesses)) {
 		t.Fatalf("%d pages and %d accesses sampled, the miniature has %d and %d", p.SampledPages, p.SampledAccesses,
 			s.Trace.Info.Pages, len(s.Trace.Accesses))
 	}
-	mini := measure(NewLRU(1, 0), s.Trace)
+	mini := measure(NewLRU(0), s.Trace)
 	for _, k := range []int{1, 10, 500, 3000} {
 		want := s.Count(uint64(mini.At(k, 0).Fetches))
 		frames := float64(k) / s.Share
@@ -183,23 +182,24 @@ func TestSampledProfileEqualsMiniature(t *testing.T) {
 func TestFixedSizeLimit(t *testing.T) {
 	tr := loadTest(t, "mooncake_synthetic")
 	for _, limit := range []int{1, 2, 100, 5000} {
-		p := fixedSize(NewFixedSize(limit, 1), tr)
+		p := measure(NewSampledLRU(Method{MaxPages: limit, Seed: 1}), tr)
 		if p.SampledPages > limit || p.SampledPages < limit-1 || p.Method.Rate >= 1 {
 			t.Errorf("limit %d: %d pages at rate %v", limit, p.SampledPages, p.Method.Rate)
 		}
 	}
-	exact, full := measure(NewLRU(1, 0), tr), fixedSize(NewFixedSize(tr.Info.Pages, 1), tr)
-	for n := 1; n < exactDepths; n += 7 {
-		if a, b := exact.At(n, 0), full.At(n, 0); a != b {
-			t.Fatalf("%d frames: %+v, exact %+v", n, b, a)
+	exact := measure(NewLRU(0), tr)
+	for _, c := range []Correction{CorrectHot, CorrectAdj, CorrectNone} {
+		full := measure(NewSampledLRU(Method{MaxPages: tr.Info.Pages, Seed: 1, Correction: c}), tr)
+		for n := 1; n < exactDepths; n += 77 {
+			if a, b := exact.At(n, 0).Fetches, full.At(n, 0).Fetches; math.Abs(a-b) > 1e-6*a {
+				t.Fatalf("%s, %d frames: %v, exact %v", c, n, b, a)
+			}
 		}
-	}
-	for n := exactDepths; n < tr.Info.Pages; n = n * 9 / 8 {
-		if a, b := exact.At(n*999/1000, 0).Fetches, full.At(n, 0).Fetches; b > a {
-			t.Fatalf("%d frames: %v fetches, at a little less exactly %v", n, b, a)
-		}
-		if a, b := exact.At(n*1003/1000, 0).Fetches, full.At(n, 0).Fetches; b < a {
-			t.Fatalf("%d frames: %v fetches, at a little more exactly %v", n, b, a)
+		for n := exactDepths; n < tr.Info.Pages; n = n * 9 / 8 {
+			lo, hi, got := exact.At(n*1003/1000, 0).Fetches, exact.At(n*999/1000, 0).Fetches, full.At(n, 0).Fetches
+			if got > hi+1e-6 || got < lo-1e-6 {
+				t.Fatalf("%s, %d frames: %v fetches, exactly from %v to %v", c, n, got, lo, hi)
+			}
 		}
 	}
 }

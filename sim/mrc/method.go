@@ -12,7 +12,26 @@ type Method struct {
 	Rate     float64 `json:"rate"`
 	MaxPages int     `json:"max_pages,omitempty"` // at most so many pages are sampled; 0: no limit
 	Seed     uint64  `json:"seed"`                // of the choice of pages
+	// Correction says how LRU's counts of a sample become those of the whole.
+	Correction Correction `json:"correction,omitempty"`
 }
+
+// Correction says what is done about a sample that has too many accesses or too
+// few.
+type Correction string
+
+// The corrections.
+const (
+	// CorrectHot counts hot pages apart, and makes the accesses of each sort as
+	// many as they are: the most accurate, and what none named means.
+	CorrectHot Correction = "hot"
+	// CorrectAdj takes the accesses that the sample has too few or too many for
+	// hits of hot pages at any size: SHARDS-adj.
+	CorrectAdj Correction = "adj"
+	// CorrectNone scales what the sample counts by the number of its accesses:
+	// SHARDS.
+	CorrectNone Correction = "none"
+)
 
 // Check returns an error for a method that makes no sense.
 func (m Method) Check() error {
@@ -23,6 +42,8 @@ func (m Method) Check() error {
 		return fmt.Errorf("mrc: %d pages: a sample has at least one", m.MaxPages)
 	case m.MaxPages > 0 && m.Rate > 0 && m.Rate < 1:
 		return fmt.Errorf("mrc: a rate of %v and at most %d pages: a sample has one of the two", m.Rate, m.MaxPages)
+	case m.Correction != "" && m.Correction != CorrectHot && m.Correction != CorrectAdj && m.Correction != CorrectNone:
+		return fmt.Errorf("mrc: no correction %q", m.Correction)
 	}
 	return nil
 }
@@ -34,13 +55,17 @@ func (m Method) exact() bool { return m.MaxPages == 0 && (m.Rate == 0 || m.Rate 
 // relied on.
 const MinSampled = 5000
 
-// errorFactor over the root of the number of sampled pages is the mean absolute
-// error of a miss ratio that 9 of 10 samples stay below: see docs/mrc-speed.md
-// for how it was measured.
-const errorFactor = 0.5
-
-// ExpectedError is the mean absolute error of the miss ratio, over the sizes,
-// that a curve of so many sampled pages may be expected to have.
-func ExpectedError(sampled int) float64 {
-	return min(1, errorFactor/math.Sqrt(float64(max(sampled, 1))))
+// ExpectedError is the mean absolute error of the miss ratio, over sizes from a
+// thousandth of the pages to all of them, that 9 of 10 samples of so many pages
+// stay below. The figures are those of the worst of the traces in docs/mrc-speed.md;
+// most have a third of it.
+func (c Correction) ExpectedError(sampled int) float64 {
+	n := float64(max(sampled, 1))
+	switch c {
+	case CorrectNone:
+		return min(0.4, 20/math.Sqrt(n))
+	case CorrectAdj:
+		return min(0.4, 2.8/math.Sqrt(n))
+	}
+	return min(0.4, 0.4/math.Sqrt(n)+60/n)
 }

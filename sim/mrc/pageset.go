@@ -7,41 +7,71 @@ import (
 	"github.com/tritier/tritier/sim"
 )
 
-// pageSet is the sampled ones among pages that are numbered densely: a bit for
-// each page, so that the set stays in a core's cache, and a count for each word,
-// so that a sampled page's number in the sample, in order, is found at once.
+// pageSet is the sampled ones among pages that are numbered densely: bits for
+// each page, so that the set stays in a core's cache, and a count for each 64
+// pages, so that a sampled page's number among those ever sampled is found at
+// once.
 type pageSet struct {
-	below, seed uint64
-	words       []uint64
-	before      []uint32 // members in the words before
-	pages       int      // pages decided on
-	n           int      // members
+	seed, below uint64
+	limit       int        // at most so many are sampled at a time; 0: no limit
+	words       []pageBits // 64 pages each
+	before      []uint32   // pages ever sampled in the words before
+	pages       int        // pages decided on
+	ever        int        // pages ever sampled
+	live        int        // pages sampled now
+	heap        pointHeap  // these, with a limit
 }
 
-func newPageSet(below, seed uint64) *pageSet { return &pageSet{below: below, seed: seed} }
+// pageBits are the properties of 64 pages.
+type pageBits struct{ sampled, hot, ever uint64 }
 
-// grow decides on the pages below pages and returns the number of members.
-func (s *pageSet) grow(pages int) int {
-	if pages <= s.pages {
-		return s.n
-	}
+// grow decides on the pages below pages. It returns those that are not sampled
+// any more.
+func (s *pageSet) grow(pages int) (gone []sampledPage) {
 	words := (pages + 63) / 64
-	old := len(s.words)
 	s.words, s.before = extend(s.words, words), extend(s.before, words)
 	for p := s.pages; p < pages; p++ {
-		if p%64 == 0 && p/64 >= old {
-			s.before[p/64] = uint32(s.n)
+		if p%64 == 0 {
+			s.before[p/64] = uint32(s.ever)
 		}
-		if sim.SamplePoint(s.seed, placement.Page(p)) < s.below {
-			s.words[p/64] |= 1 << (p % 64)
-			s.n++
+		point := sim.SamplePoint(s.seed, placement.Page(p))
+		if point >= s.below {
+			continue
+		}
+		w := &s.words[p/64]
+		w.sampled |= 1 << (p % 64)
+		w.ever |= 1 << (p % 64)
+		s.ever++
+		s.live++
+		if s.limit > 0 {
+			s.heap.push(sampledPage{point: point, key: uint64(p)})
+			if s.live > s.limit {
+				gone = append(gone, s.shrink()...)
+			}
 		}
 	}
-	s.pages = pages
-	return s.n
+	s.pages = max(s.pages, pages)
+	return gone
 }
 
-// number is the place of member p in the sample.
-func (s *pageSet) number(p placement.Page) placement.Page {
-	return placement.Page(s.before[p/64] + uint32(bits.OnesCount64(s.words[p/64]&(1<<(p%64)-1))))
+// shrink takes out the pages with the largest point, which is the rate from now
+// on.
+func (s *pageSet) shrink() (gone []sampledPage) {
+	s.below = s.heap.list[0].point
+	for len(s.heap.list) > 0 && s.heap.list[0].point >= s.below {
+		p := s.heap.pop()
+		s.words[p.key/64].sampled &^= 1 << (p.key % 64)
+		p.entry = s.number(placement.Page(p.key))
+		gone = append(gone, p)
+		s.live--
+	}
+	return gone
 }
+
+// number is the place of p, which is or was sampled, among those ever sampled.
+func (s *pageSet) number(p placement.Page) uint32 {
+	return s.before[p/64] + uint32(bits.OnesCount64(s.words[p/64].ever&(1<<(p%64)-1)))
+}
+
+// rate is the share of the pages that the sample is made for.
+func (s *pageSet) rate() float64 { return rateBelow(s.below) }

@@ -8,23 +8,32 @@ type Profile struct {
 	Method       Method
 	Accesses     uint64 // of the whole trace, as far as it was read
 	Prefetches   uint64 // likewise
-	Pages        int    // distinct pages of the whole trace, likewise
+	Pages        int    // distinct pages of the whole trace, likewise; 0 where nobody knows
 	SampledPages int    // at the end, of a sample that shrank
-	// SampledAccesses are those of the sample, prefetches included.
+	// SampledAccesses are those of the sampled pages, prefetches included.
 	SampledAccesses uint64
-	// Uncorrected scales what the sample counts by the number of its accesses.
-	// Otherwise the accesses that the sample has too few or too many are taken
-	// for hits at any size, since it is a few hot pages that make the
-	// difference: SHARDS-adj.
-	Uncorrected bool
 
-	// upTo[kind][i] counts accesses at depths up to i frames of a miniature, or
-	// up to the end of bucket i; first[kind] those at their page's first use.
-	upTo   [kinds][]float64
-	first  [kinds]float64
-	share  float64 // frames of the miniature for one of the whole
-	bucket bool    // upTo is by buckets of frames of the whole; counts are scaled already
+	kinds  [kinds]kindProfile
+	share  float64 // sampled pages for one of the whole
+	bucket bool    // depths are in buckets of frames of the whole, else in sampled pages
 }
+
+// kindProfile is about the accesses of one kind.
+type kindProfile struct {
+	all    float64 // in the whole trace
+	hotAll float64 // of these, of pages that are counted apart
+	first  float64 // at their page's first use
+	again  depths  // at any further one
+	hot    depths  // of pages that are counted apart
+}
+
+// depths are accesses by depth.
+type depths struct {
+	upTo  []float64 // weights at depths up to i, or up to the end of bucket i
+	scale float64   // accesses of the whole trace for one
+}
+
+func (d *depths) total() float64 { return d.upTo[len(d.upTo)-1] }
 
 // Tally is what one size of the tiers does with a whole trace: counts of
 // accesses. Those of a sampled profile are estimates.
@@ -37,6 +46,54 @@ type Tally struct {
 
 // SSDReads is the number of pages read from T3, prefetches included.
 func (t Tally) SSDReads() float64 { return t.Fetches + t.PrefetchReads }
+
+// sum counts accesses and prefetches from those of each kind.
+func (p *Profile) sum() {
+	p.Accesses = uint64(p.kinds[fetches].all + p.kinds[overwrites].all)
+	p.Prefetches = uint64(p.kinds[prefetches].all)
+	if p.Method.exact() {
+		p.SampledAccesses = p.Accesses + p.Prefetches
+	}
+}
+
+// correct chooses what an access of the sample stands for.
+func (p *Profile) correct() {
+	var firsts, all, seen float64
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		firsts, all, seen = firsts+k.first, all+k.all, seen+k.first+k.again.total()
+	}
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		switch {
+		case p.Method.Correction == CorrectHot:
+			if firsts > 0 {
+				k.first *= float64(p.Pages) / firsts
+			} else if all > 0 { // not a page was sampled
+				k.first = float64(p.Pages) * k.all / all
+			}
+			k.correctHot()
+		case p.Method.Correction == CorrectNone && seen > 0:
+			k.first, k.again.scale = k.first*all/seen, all/seen
+		case p.bucket:
+			k.again.scale = 1
+		case p.share > 0:
+			k.first, k.again.scale = k.first/p.share, 1/p.share
+		}
+	}
+}
+
+// correctHot makes the accesses of each sort as many as they are: first uses, of
+// hot pages, and the rest.
+func (k *kindProfile) correctHot() {
+	k.first = min(k.first, k.all)
+	if t := k.again.total(); t > 0 {
+		k.again.scale = max(0, k.all-k.first-k.hotAll) / t
+	}
+	if t := k.hot.total(); t > 0 {
+		k.hot.scale = k.hotAll / t
+	}
+}
 
 // At is what tier-order over LRU in both tiers does with T1 and T2 of so many
 // frames; host 0 is LRU in T1 alone. Both tiers are one stack, so that T1 hits
@@ -51,64 +108,50 @@ func (p *Profile) At(gpu, host int) Tally {
 		Fetches: all[fetches], Overwrites: all[overwrites], PrefetchReads: all[prefetches]}
 }
 
-// misses estimates the misses of LRU over so many frames, by kind.
+// misses estimates the misses of LRU over so many frames, by kind. What a sample
+// has too many of cannot miss more often than there are accesses.
 func (p *Profile) misses(frames int) (m [kinds]float64) {
-	scale := p.scale()
-	for kind := range m {
-		c := p.upTo[kind]
-		total := p.first[kind] + c[len(c)-1]
-		m[kind] = scale * (total - p.hits(c, frames))
+	for i := range m {
+		k := &p.kinds[i]
+		m[i] = min(k.all, k.first+p.deeper(&k.again, frames)+p.deeper(&k.hot, frames))
 	}
-	// What a sample has too many cannot miss more often than there are accesses.
-	accesses := float64(p.Accesses)
-	if sum := m[fetches] + m[overwrites]; sum > accesses {
-		m[fetches] *= accesses / sum
-		m[overwrites] *= accesses / sum
-	}
-	m[prefetches] = min(m[prefetches], float64(p.Prefetches))
 	return m
 }
 
-// scale turns counts of the sample into counts of the whole.
-func (p *Profile) scale() float64 {
-	total := 0.0
-	for kind, c := range p.upTo {
-		total += p.first[kind] + c[len(c)-1]
+// deeper is the number of accesses at depths beyond so many frames.
+func (p *Profile) deeper(d *depths, frames int) float64 {
+	if len(d.upTo) == 0 {
+		return 0
 	}
-	switch {
-	case p.Uncorrected && total > 0:
-		return float64(p.Accesses+p.Prefetches) / total
-	case p.bucket || p.share == 0:
-		return 1
-	}
-	return 1 / p.share
+	return d.scale * (d.total() - p.hits(d.upTo, frames))
 }
 
 // hits counts accesses at depths up to so many frames. Between two sizes of the
 // miniature it interpolates: an access at depth k of the sample lies at any depth
 // from k-1 to k sizes of the whole.
-func (p *Profile) hits(c []float64, frames int) float64 {
+func (p *Profile) hits(upTo []float64, frames int) float64 {
 	x := float64(frames) * p.share
 	if p.bucket {
 		x = bucketPlace(frames)
 	}
 	i := math.Floor(x)
-	if i >= float64(len(c)-1) {
-		return c[len(c)-1]
+	if i >= float64(len(upTo)-1) {
+		return upTo[len(upTo)-1]
 	}
-	at := c[int(i)]
-	return at + (x-i)*(c[int(i)+1]-at)
+	at := upTo[int(i)]
+	return at + (x-i)*(upTo[int(i)+1]-at)
 }
 
 // Frames is the size from which on LRU has no more hits: that of the deepest
 // access. Beyond it only first uses miss.
 func (p *Profile) Frames() int {
 	deepest := 0
-	for _, c := range p.upTo {
-		for i := len(c) - 1; i > 0; i-- {
-			if c[i] != c[i-1] {
-				deepest = max(deepest, i)
-				break
+	for _, k := range p.kinds {
+		for _, d := range []depths{k.again, k.hot} {
+			for i := len(d.upTo) - 1; i > deepest; i-- {
+				if d.upTo[i] != d.upTo[i-1] {
+					deepest = i
+				}
 			}
 		}
 	}

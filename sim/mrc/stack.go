@@ -75,28 +75,37 @@ func (s *stack) move(prev uint32) (depth uint32) {
 
 // unmark takes the mark of slot prev away and returns its depth.
 func (s *stack) unmark(prev uint32) (depth uint32) {
+	depth = s.from(prev)
+	s.marks[prev/64] &^= 1 << (prev % 64)
 	line := prev / lineSlots
-	words := (*[lineWords]uint64)(s.marks[line*lineWords:])
-	w := prev / 64 % lineWords
-	above := bits.OnesCount64(words[w] >> (prev % 64)) // its own mark included
-	for _, later := range words[w+1:] {
-		above += bits.OnesCount64(later)
+	if line != (s.next-1)/lineSlots {
+		for i := line + 1; i < uint32(len(s.tree)); i += i & -i {
+			s.tree[i]--
+		}
 	}
-	words[w] &^= 1 << (prev % 64)
-	newest := (s.next - 1) / lineSlots
-	if line == newest {
-		return uint32(above)
+	return depth
+}
+
+// from is the number of marks at a slot and after it.
+func (s *stack) from(slot uint32) uint32 {
+	line := slot / lineSlots
+	words := (*[lineWords]uint64)(s.marks[line*lineWords:])
+	w := slot / 64 % lineWords
+	n := uint32(bits.OnesCount64(words[w] >> (slot % 64)))
+	for i := uint32(1); i < lineWords; i++ {
+		// All words are looked at: how many lie behind is hard to foresee for a
+		// branch predictor.
+		n += uint32(bits.OnesCount64(words[i] & -uint64((w-i)>>31)))
+	}
+	if line == (s.next-1)/lineSlots {
+		return n
 	}
 	// The tree counts all lines but the newest; what is not up to this one is
 	// above it.
-	upTo := uint32(0)
 	for i := line + 1; i > 0; i &= i - 1 {
-		upTo += s.tree[i]
+		n -= s.tree[i]
 	}
-	for i := line + 1; i < uint32(len(s.tree)); i += i & -i {
-		s.tree[i]--
-	}
-	return uint32(above) + s.live - upTo
+	return n + s.live
 }
 
 // close enters a line that is complete into the tree.
@@ -123,17 +132,22 @@ func (s *stack) remove(e uint32) {
 	s.live--
 }
 
-// compact makes room: the marks move together, in order.
-func (s *stack) compact() {
+// compact makes room: the marks move together, in order. So do bookmarks, slots
+// from which a caller wants to count: each keeps the marks that were behind it.
+func (s *stack) compact(bookmarks []uint32) {
 	marks, before := s.marks, make([]uint32, len(s.marks))
 	n := uint32(1)
 	for i, w := range marks {
 		before[i] = n
 		n += uint32(bits.OnesCount64(w))
 	}
-	for e, t := range s.last {
-		if t != 0 {
-			s.last[e] = before[t/64] + uint32(bits.OnesCount64(marks[t/64]&(1<<(t%64)-1)))
+	for _, slots := range [][]uint32{s.last, bookmarks} {
+		for i, t := range slots {
+			if t == s.next {
+				slots[i] = n
+			} else if t != 0 {
+				slots[i] = before[t/64] + uint32(bits.OnesCount64(marks[t/64]&(1<<(t%64)-1)))
+			}
 		}
 	}
 	s.layOut(int(min(4*uint64(s.live)+slackSlots, maxSlots)))

@@ -42,7 +42,7 @@ func TestStackEqualsList(t *testing.T) {
 				s.remove(e)
 				want.remove(e)
 			case r&0xfff == 0x800 || s.room() == 0:
-				s.compact()
+				s.compact(nil)
 			default:
 				if got, want := s.use(e), want.use(e); got != want {
 					t.Fatalf("step %d: entry %d at depth %d, want %d", i, e, got, want)
@@ -62,7 +62,7 @@ func TestStackCompactsAnywhere(t *testing.T) {
 		for e := range live {
 			s.use(e)
 		}
-		s.compact()
+		s.compact(nil)
 		s.use(live)
 		for e := range live {
 			// Each entry has the younger ones, the one used since and those
@@ -80,7 +80,7 @@ func TestStackMemory(t *testing.T) {
 	s := newStack(entries)
 	for i := range uint32(2_000_000) {
 		if s.room() == 0 {
-			s.compact()
+			s.compact(nil)
 		}
 		if d := s.use(i % entries); i >= entries && d != entries {
 			t.Fatalf("use %d: depth %d in a loop over %d", i, d, entries)
