@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1b81be2745d094ce1d7325504ebadc13147f54c7618859fc473036111865df7a
+// sha256:d7cfcf41248dc4bd2e199d3f0ee3927b05815909fb65b128c4da347deb522f0c
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

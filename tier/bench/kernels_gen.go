@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7c9201aa191f3820fbad7d6563d25a3d375b15c46817f8ea44b9c8ee08920409
+// sha256:637d336e92bb4f1eb83f3b8613353f2432b5ca60fa2b5a2660de6f0a0d8e61e6
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -77,8 +77,9 @@ TRITIER_SLOW Access acquire_slow(G g, Context<S> t, uint32_t page, uint32_t op, 
         return Access{kTierOk, location_of(k.word), page, 0};
     }
     bool t2 = state_of(k.word) == kResidentT2;
+    bool copy = t2 && t.e->copies != 0 && (k.word & kDirty) == 0 && (op == kReadOp || op == kPrefetchOp);
     Fill f{page, op, k.word, from_leader(g, now), from_leader(g, k.spare), t2 ? location_of(k.word) : kNone,
-           t2 ? 1u : 0u, kNone, page, whole};
+           t2 && !copy ? 1u : 0u, copy ? 1u : 0u, kNone, page, whole};
     uint32_t status = bring(g, t, &f);
     if (status != kTierOk && g.leads()) {
         count(op == kPrefetchOp ? &t.counts()->prefetch_errors : &t.counts()->errors);
@@ -113,6 +114,7 @@ TRITIER_DEVICE Access acquire(const G& g, const Context<S>& t, uint64_t page, ui
         }
     }
     if (op != kReadOp && g.leads()) {
+        will_write(t, p, found != 0 ? e : 0, a.frame);
         atomic_or_relaxed_gpu(t.entries + p, kDirty); // before the write is visible
     }
     g.sync();

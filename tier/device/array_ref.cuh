@@ -212,6 +212,7 @@ TRITIER_DEVICE uint32_t array_ref<T, S>::change(const G& g, const Context<S>& t,
     if (chief && try_pin(t.entries + page, &e)) {
         found = 1;
         touch(t, t.entries + page, e);
+        will_write(t, static_cast<uint32_t>(page), e, location_of(e));
         atomic_or_relaxed_gpu(t.entries + page, kDirty);
     }
     bool got = g.from(found, first) != 0 && want;

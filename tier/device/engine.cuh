@@ -47,6 +47,7 @@ enum : uint32_t {
 
 constexpr uint32_t kNone = 0xffffffffu;    // no frame, slot or page
 constexpr uint32_t kFreeMark = 1u << 31;   // in an owner word: free, the rest is the next free one
+constexpr uint32_t kCopyMark = 1u << 30;   // in a slot's owner word that is not free: the page is in T1, this is its clean copy
 constexpr uint32_t kMaxPage = (1u << 30) - 1;
 constexpr uint32_t kMaxLocation = (1u << 26) - 1;
 constexpr uint32_t kStripes = 64; // of the virtual time
@@ -84,6 +85,7 @@ struct alignas(128) Counts {
     uint64_t bytes_t3_write;  // T1 or T2 -> T3
     uint64_t bytes_promoted;  // T2 -> T1
     uint64_t bytes_demoted;   // T1 -> T2
+    uint64_t copies_saved;    // of the demotions, those of pages whose clean copy was still in T2: no bytes moved
     uint64_t lost_records;    // accesses that should have been recorded, and the CPU was too slow for
 };
 
@@ -174,7 +176,7 @@ struct alignas(64) Engine {
     uint32_t frames;    // of T1
     uint32_t t2_frames; // logical size of T2; 0: no T2
     uint32_t slots;     // t2_frames and the spare ones, at least one
-    uint32_t log_size;  // of T2's order: a power of two, at least 2 * t2_frames
+    uint32_t log_size;  // of T2's order: at least 2, and 2 * t2_frames
 
     uint64_t entries;      // uint64_t[pages]
     uint64_t reuse;        // ReusePage[pages], gmt-reuse only
@@ -209,6 +211,8 @@ struct alignas(64) Engine {
     uint64_t record_wait_ns; // of one wait for the CPU
     uint64_t recorded;       // bitmap of the pages whose accesses are recorded; 0: of those that are marked as sampled, all
     uint64_t observed;       // of those that the placer observes, likewise
+
+    uint64_t copies; // uint32_t[frames]: slot with the clean copy of the frame's page; 0: no page leaves one
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it.

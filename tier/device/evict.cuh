@@ -9,7 +9,7 @@
 //   - A victim that it has claimed (Demoting) is either moved or put back.
 #pragma once
 
-#include "order.cuh"
+#include "copy.cuh"
 #include "reuse.cuh"
 #include "victim.cuh"
 
@@ -25,6 +25,7 @@ struct Fill {
     uint32_t spare;    // a free slot that the group holds, or kNone
     uint32_t slot;     // of a page from T2: where it lies; else kNone
     uint32_t place;    // 1: the group holds a place of T2's logical size
+    uint32_t copy;     // 1: the page stays in its slot as a copy, and in T2's order
     uint32_t frame;    // what it gets
     uint32_t at;       // of an error: the page that it is about
     const void* whole; // of an overwrite: the page's new bytes
@@ -90,6 +91,12 @@ TRITIER_SLOW uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, const 
 // over its slot. On failure the page is T2's youngest, dirty as before.
 template <class G, class S>
 TRITIER_SLOW uint32_t drop_oldest(const G& g, const Context<S>& t, Fill* f, const Oldest& o) {
+    if (o.copy != 0) {
+        if (g.leads()) {
+            count(&t.counts()->t2_evictions);
+        }
+        return kTierOk;
+    }
     uint64_t word = moved(o.word, kWritingBack, o.slot);
     bool dirty = (o.word & kDirty) != 0;
     if (dirty) {
@@ -117,9 +124,9 @@ enum : uint32_t { kHavePlace = 0, kHaveOldest = 1, kCrowded = 2 };
 
 // find_place looks for room in T2's logical size, for one lane. kHavePlace: it
 // was below its size, and *slot is another spare one if the group needs it.
-// kHaveOldest: *o leaves. kCrowded: neither just now.
+// kHaveOldest: *o leaves, which may be in slot own. kCrowded: neither just now.
 template <class S>
-TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t* slot, Oldest* o) {
+TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t own, uint32_t* slot, Oldest* o) {
     uint32_t* used = &t.hot()->t2_used;
     *slot = kNone;
     for (uint32_t attempt = 0; attempt < 64; attempt++) {
@@ -138,7 +145,7 @@ TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t
             atomic_add_relaxed_gpu(used, 0u - 1);
             return kCrowded;
         }
-        *o = take_oldest(t);
+        *o = take_oldest(t, own);
         if (o->page != kNone) {
             return kHaveOldest;
         }
@@ -152,7 +159,7 @@ TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t
 // place, and the victim has to skip T2.
 template <class G, class S>
 TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, uint32_t* slot, bool* crowded) {
-    Oldest o{kNone, kNone, 0};
+    Oldest o{kNone, kNone, 0, 0};
     uint32_t found = kHavePlace;
     *slot = kNone;
     *crowded = false;
@@ -161,7 +168,7 @@ TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, 
     }
     bool need_slot = f->slot == kNone && f->op != kOverwriteOp;
     if (g.leads()) {
-        found = find_place(t, need_slot, slot, &o);
+        found = find_place(t, need_slot, f->copy != 0 ? f->slot : kNone, slot, &o);
     }
     found = from_leader(g, found);
     *slot = from_leader(g, *slot);
@@ -169,10 +176,35 @@ TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, 
     if (found != kHaveOldest) {
         return kTierOk;
     }
-    o = Oldest{from_leader(g, o.page), from_leader(g, o.slot), from_leader(g, o.word)};
+    o = Oldest{from_leader(g, o.page), from_leader(g, o.slot), from_leader(g, o.word), from_leader(g, o.copy)};
     uint32_t status = drop_oldest(g, t, f, o);
     *slot = status == kTierOk ? o.slot : kNone;
+    if (o.slot == f->slot) { // the page that comes was the oldest: no copy of it stays, and its slot is free once it has come
+        f->copy = 0;
+        *slot = kNone;
+    }
     return status;
+}
+
+// become_copy makes the clean copy of T1's victim the page, if there is one.
+template <class G, class S>
+TRITIER_SLOW bool become_copy(const G& g, const Context<S>& t, const Victim& v) {
+    uint32_t slot = kNone;
+    if (g.leads() && (v.word & kDirty) == 0) {
+        slot = claim_copy(t, v.page, v.frame, v.page);
+    }
+    slot = from_leader(g, slot);
+    if (slot == kNone) {
+        return false;
+    }
+    if (g.leads()) {
+        Counts* c = t.counts();
+        count(&c->evictions);
+        count(&c->demotions);
+        count(&c->copies_saved);
+        publish(t.entries + v.page, moved(v.word, kDemoting, v.frame), left(moved(v.word, kResidentT2, slot)));
+    }
+    return true;
 }
 
 // demote moves T1's victim to T2.
@@ -246,7 +278,9 @@ TRITIER_DEVICE uint32_t take_frame(const G& g, const Context<S>& t, Fill* f) {
             continue;
         }
         bool t2 = t.e->t2_frames != 0 && fate != kToT3;
-        status = t2 ? demote(g, t, f, v) : bypass_t2(g, t, f, v);
+        if (t.e->copies == 0 || !become_copy(g, t, v)) {
+            status = t2 ? demote(g, t, f, v) : bypass_t2(g, t, f, v);
+        }
         // Who reads without a pin must see the entry change before the frame.
         fence_acq_rel_gpu();
         g.sync();

@@ -47,7 +47,8 @@ TRITIER_DEVICE void give_up_fill(const G& g, const Context<S>& t, Fill* f, uint3
     uint64_t* entry = t.entries + f->page;
     uint64_t filling = moved(f->word, kFilling, location_of(f->word));
     if (f->slot != kNone) {
-        uint32_t again = insert_order(g, t, f->slot); // at the young end, as tier.Machine has it
+        // At the young end, as tier.Machine has it, unless it never left the order.
+        uint32_t again = f->copy == 0 ? insert_order(g, t, f->slot) : static_cast<uint32_t>(kTierOk);
         if (g.leads()) {
             if (again != kTierOk) {
                 note_error(t, f->page, again);
@@ -92,7 +93,7 @@ TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
         if (t.e->placer == kGmtReuse && f->op != kPrefetchOp) {
             reuse_miss(t, f->page, f->now);
         }
-        if (f->slot != kNone) {
+        if (f->slot != kNone && f->copy == 0) {
             leave_order(t, f->slot);
         }
     }
@@ -112,6 +113,10 @@ TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
         bool writes = f->op == kWriteOp || f->op == kOverwriteOp;
         uint64_t to = moved(f->word, kResidentT1, f->frame) | (writes ? kDirty : 0);
         count_fill(t, *f);
+        if (f->copy != 0) {
+            store_relaxed_gpu(reinterpret_cast<uint32_t*>(t.e->copies) + f->frame, f->slot);
+            store_release_gpu(t.slot_owner() + f->slot, f->page | kCopyMark); // T2 may take it from here on
+        }
         publish(t.entries + f->page, moved(f->word, kFilling, location_of(f->word)),
                 f->op == kPrefetchOp ? to : to + kPin);
     }
@@ -119,7 +124,7 @@ TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
         if (f->place != 0) {
             atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);
         }
-        if (status == kTierOk && f->slot != kNone) {
+        if (status == kTierOk && f->slot != kNone && f->copy == 0) {
             push_slot(t, f->slot);
         }
         if (f->spare != kNone) {

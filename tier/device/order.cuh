@@ -24,12 +24,12 @@ TRITIER_DEVICE uint32_t order_mark(uint64_t n) { return static_cast<uint32_t>(n)
 
 template <class S>
 TRITIER_DEVICE uint32_t* log_at(const Context<S>& t, uint64_t n) {
-    return reinterpret_cast<uint32_t*>(t.e->log) + (n & (t.e->log_size - 1));
+    return reinterpret_cast<uint32_t*>(t.e->log) + n % t.e->log_size;
 }
 
 template <class S>
 TRITIER_DEVICE uint32_t log_lap(const Context<S>& t, uint64_t n) {
-    return 1u << 31 | ((n & t.e->log_size) != 0 ? 1u << 30 : 0);
+    return 1u << 31 | ((n / t.e->log_size & 1) != 0 ? 1u << 30 : 0);
 }
 
 template <class S>
@@ -239,23 +239,34 @@ TRITIER_DEVICE bool claim_place(uint64_t* entry, uint64_t* e, uint64_t busy_word
     }
 }
 
-// Oldest is T2's victim, in the state WritingBack and out of the order.
+// Oldest is T2's victim, out of the order: a page in the state WritingBack, or the copy
+// of a page in T1.
 struct Oldest {
     uint32_t page; // kNone: there was none just now
     uint32_t slot;
     uint64_t word; // its entry before, without pins
+    uint32_t copy; // 1: a copy, whose page is not touched
 };
 
-// take_entry takes the page of entry n, if that is live and the page at rest.
+// take_entry takes the page or copy of entry n, if that is live and the page at rest, or
+// in slot own: that of the page which the caller's group brings.
 template <class S>
-TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, Oldest* o) {
+TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, uint32_t own, Oldest* o) {
     uint32_t word = load_acquire_gpu(log_at(t, n)), slot = word & kMaxLocation;
     if ((word & 3u << 30) != log_lap(t, n) || load_acquire_gpu(t.slot_order() + slot) != order_mark(n)) {
         return false;
     }
-    uint32_t page = load_relaxed_gpu(t.slot_owner() + slot);
+    uint32_t owner = load_relaxed_gpu(t.slot_owner() + slot), page = owner & ~kCopyMark;
     if (page >= t.e->pages) {
         return false;
+    }
+    if (slot == own || owner != page) {
+        if (slot != own && atomic_cas_acq_rel_gpu(t.slot_owner() + slot, owner, kNone) != owner) {
+            return false;
+        }
+        leave_order(t, slot);
+        *o = Oldest{page, slot, 0, 1};
+        return true;
     }
     uint64_t* entry = t.entries + page;
     uint64_t e = load_acquire_gpu(entry);
@@ -263,7 +274,7 @@ TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, Oldest* o) {
         return false;
     }
     leave_order(t, slot);
-    *o = Oldest{page, slot, e & ~kPinMask};
+    *o = Oldest{page, slot, e & ~kPinMask, 0};
     return true;
 }
 
@@ -273,8 +284,8 @@ constexpr uint32_t kLookAhead = 32;
 // another group takes or promotes it, or its demotion is not complete. Alone, a
 // group always gets the oldest.
 template <class S>
-TRITIER_DEVICE Oldest take_oldest(const Context<S>& t) {
-    Oldest o{kNone, kNone, 0};
+TRITIER_DEVICE Oldest take_oldest(const Context<S>& t, uint32_t own = kNone) {
+    Oldest o{kNone, kNone, 0, 0};
     if (enter_log(t) != kTierOk) {
         return o;
     }
@@ -282,7 +293,7 @@ TRITIER_DEVICE Oldest take_oldest(const Context<S>& t) {
     if (oldest(t, &n) != kNone) {
         uint64_t left = load_relaxed_gpu(&t.hot()->log_tail) - n, ahead = left < kLookAhead ? left : kLookAhead;
         for (uint64_t k = 0; k < ahead && o.page == kNone; k++) {
-            if (take_entry(t, n + k, &o) && k == 0) {
+            if (take_entry(t, n + k, own, &o) && k == 0) {
                 drop_entry(t, n);
             }
         }

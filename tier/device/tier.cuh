@@ -6,6 +6,7 @@
 #include "array_ref.cuh"
 #include "bulk.cuh"
 #include "context.cuh"
+#include "copy.cuh"
 #include "cursor.cuh"
 #include "engine.cuh"
 #include "entry.cuh"

@@ -59,6 +59,7 @@ func (s *sums) add(placer int, c tier.Counters) {
 	a.Writebacks += c.Writebacks
 	a.Overwrites += c.Overwrites
 	a.PrefetchReads += c.PrefetchReads
+	a.CopiesSaved += c.CopiesSaved
 }
 
 // check fails when a placer did not do what it is there for.
@@ -68,7 +69,7 @@ func (s *sums) check(t *testing.T) {
 		t.Logf("%s: %+v", placers[placer], a)
 		idle := a.T1Hits*a.Bypasses*a.Writebacks*a.Overwrites*a.PrefetchReads == 0
 		if placer != 0 {
-			idle = idle || a.T2Hits*a.Demotions*a.T2Evictions == 0
+			idle = idle || a.T2Hits*a.Demotions*a.T2Evictions*a.CopiesSaved == 0
 		}
 		if idle || placer == 3 && a.Keeps == 0 {
 			t.Errorf("%s did nothing of some kind: the comparison is worth little", placers[placer])
@@ -87,6 +88,9 @@ func policyText(placer int, clock bool, r *rand.Rand) string {
 		t1 = "clock"
 	}
 	tiers := "t1=" + t1 + ",t2=fifo"
+	if r.IntN(2) == 0 {
+		tiers += ",t2copy=keep"
+	}
 	switch placer {
 	case 2:
 		return fmt.Sprintf("random{p=%.2f,%s}", r.Float64(), tiers)
@@ -114,7 +118,7 @@ func machine(t *testing.T, j job) tier.Counters {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := tier.New(tier.Config{Pages: j.pages, T1: p.T1, T2: p.T2, Placer: p.Placer})
+	m, err := tier.New(tier.Config{Pages: j.pages, T1: p.T1, T2: p.T2, Placer: p.Placer, KeepT2Copy: p.KeepT2Copy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +147,9 @@ func device(t *testing.T, bin string, j job) (tier.Counters, error) {
 	args := []string{"mode=replay", "trace=" + file, "quick=1", "deadline=30000", fmt.Sprint("pages=", j.pages), fmt.Sprint("frames=", j.t1),
 		fmt.Sprint("t2=", j.t2), "spares=1", "shift=4", fmt.Sprint("t1=", t1), fmt.Sprint("placer=", j.placer), fmt.Sprint("seed=", j.seed),
 		fmt.Sprint("below=", below(j.policy)), fmt.Sprint("lanes=", j.lanes)}
+	if strings.Contains(j.policy, "t2copy=keep") {
+		args = append(args, "keep=1")
+	}
 	if j.placer == 3 {
 		stop := serveReuse(t, j, &args)
 		defer stop()

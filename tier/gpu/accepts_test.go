@@ -10,7 +10,7 @@ import (
 func TestAccepts(t *testing.T) {
 	for policy, want := range map[string]bool{
 		"bypass": true, "gmt-reuse": true, "random{t1=fifo}": true, "tier-order{t1=clock,t2=fifo}": true,
-		"tier-order": false, "bypass{t2=lru}": false, "gmt-reuse{t2copy=keep}": false, "bypass{t1=s3-fifo}": false,
+		"tier-order": false, "bypass{t2=lru}": false, "gmt-reuse{t2copy=keep}": true, "bypass{t1=s3-fifo}": false,
 	} {
 		spec, err := placement.Parse(policy)
 		if err != nil {

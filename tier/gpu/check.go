@@ -27,6 +27,7 @@ type tables struct {
 	frames  []uint32
 	slots   []uint32
 	order   []uint32 // place of each slot in T2's order
+	copies  []uint32 // slot with the copy of each frame's page; nil without t2copy=keep
 	hot     layout.Hot
 }
 
@@ -35,12 +36,16 @@ func (e *Engine) tables(ctx context.Context) (t tables, err error) {
 	t.slots, t.order = make([]uint32, e.dev.Slots), make([]uint32, e.dev.Slots)
 	err = errors.Join(e.get(ctx, e.dev.Entries, t.entries), e.get(ctx, e.dev.FrameOwner, t.frames), e.get(ctx, e.dev.SlotOwner, t.slots),
 		e.get(ctx, e.dev.SlotOrder, t.order), e.get(ctx, e.dev.Hot, &t.hot))
+	if e.dev.Copies != 0 {
+		t.copies = make([]uint32, e.dev.Frames)
+		err = errors.Join(err, e.get(ctx, e.dev.Copies, t.copies))
+	}
 	return t, err
 }
 
 // Check proves the invariants: no page is on its way or pinned, every resident page
-// owns the place that its entry names and no other, and the counters are conserved. No
-// kernel may run.
+// owns the place that its entry names and no other, copies in T2 are those of clean
+// pages in T1, and the counters are conserved. No kernel may run.
 func (e *Engine) Check(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,6 +57,10 @@ func (e *Engine) Check(ctx context.Context) error {
 		return err
 	}
 	in1, in2, err := t.resident()
+	if err != nil {
+		return err
+	}
+	copies, err := t.clean()
 	if err != nil {
 		return err
 	}
@@ -69,8 +78,8 @@ func (e *Engine) Check(ctx context.Context) error {
 		return err
 	case owned(t.frames) != in1:
 		return fmt.Errorf("gpu engine: %d frames are taken by %d pages", owned(t.frames), in1)
-	case owned(t.slots) < in2 || owned(t.slots) > in2+int(s.Device.LostSlots) || int(t.hot.T2Used) != in2:
-		return fmt.Errorf("gpu engine: %d slots are taken and %d counted, by %d pages", owned(t.slots), t.hot.T2Used, in2)
+	case owned(t.slots) < in2+copies || owned(t.slots) > in2+copies+int(s.Device.LostSlots) || int(t.hot.T2Used) != in2+copies:
+		return fmt.Errorf("gpu engine: %d slots are taken and %d counted, by %d pages and %d copies", owned(t.slots), t.hot.T2Used, in2, copies)
 	}
 	return s.Counters.Check()
 }
@@ -100,6 +109,26 @@ func (t *tables) resident() (in1, in2 int, err error) {
 		}
 	}
 	return in1, in2, nil
+}
+
+// clean counts the copies in T2, and sees to it that each is that of a clean page in T1
+// which knows it.
+func (t *tables) clean() (copies int, err error) {
+	for slot, o := range t.slots {
+		if o&(layout.FreeMark|layout.CopyMark) != layout.CopyMark {
+			continue
+		}
+		copies++
+		p := o &^ layout.CopyMark
+		if int(p) >= len(t.entries) || t.copies == nil {
+			return 0, fmt.Errorf("gpu engine: slot %d has a copy of page %d, which cannot be", slot, p)
+		}
+		w := t.entries[p]
+		if tier.State(w&stateMask) != tier.ResidentT1 || w&dirtyBit != 0 || t.copies[w&locationMask>>locationShift] != uint32(slot) || t.order[slot] == 0 {
+			return 0, fmt.Errorf("gpu engine: slot %d has a copy of page %d, whose entry is %#x", slot, p, w)
+		}
+	}
+	return copies, nil
 }
 
 // Dirty is the number of pages whose newest bytes T3 lacks. No kernel may run.
@@ -152,13 +181,23 @@ func (t *tables) forget(p uint64) {
 	at := uint32(w & locationMask >> locationShift)
 	switch tier.State(w & stateMask) {
 	case tier.ResidentT1:
+		if t.copies != nil {
+			if s := t.copies[at]; int(s) < len(t.slots) && t.slots[s] == uint32(p)|layout.CopyMark {
+				t.freeSlot(s)
+			}
+		}
 		t.frames[at] = push(&t.hot.FreeFrames, at)
 	case tier.ResidentT2:
-		t.slots[at] = push(&t.hot.FreeSlots, at)
-		t.order[at] = 0
-		t.hot.T2Used--
+		t.freeSlot(at)
 	}
 	t.entries[p] = w&layout.Sampled | (w+1<<generationShift)&generationMask
+}
+
+// freeSlot frees a slot that a page or a copy had.
+func (t *tables) freeSlot(at uint32) {
+	t.slots[at] = push(&t.hot.FreeSlots, at)
+	t.order[at] = 0
+	t.hot.T2Used--
 }
 
 // push puts a place on a stack of free ones and returns its owner word. The tag in

@@ -145,6 +145,9 @@ func (e *Engine) fill(d decision) error {
 		put(&e.dev.Store, encode(layout.DriveLayout{BamIO: uint64(e.io.Ptr()), BaseLBA: o.Offset / uint64(e.blockSize()),
 			Drives: uint32(len(o.Drives)), Blocks: uint32(o.PageSize / e.blockSize())})),
 	)
+	if d.keep {
+		err = errors.Join(err, put(&e.dev.Copies, words(o.Frames, func(int) uint32 { return layout.None })))
+	}
 	if err != nil || d.reuse == nil {
 		return err
 	}
@@ -160,8 +163,8 @@ func chain(next, n int) uint32 {
 	return layout.ChainEnd
 }
 
-// logSize is a power of two that holds T2's order twice.
-func logSize(t2 int) uint32 { return uint32(2) << bits.Len(uint(max(2*t2, 2)-1)) / 2 }
+// logSize holds T2's order twice.
+func logSize(t2 int) uint32 { return uint32(max(2*t2, 2)) }
 
 func words(n int, f func(int) uint32) []byte {
 	b := make([]byte, 0, 4*n)

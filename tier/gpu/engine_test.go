@@ -136,7 +136,8 @@ func (w *world) ref(t *testing.T, first, length uint64, shift uint8) layout.Arra
 	return r
 }
 
-var policies = []string{"bypass{t1=clock}", "tier-order{t1=clock,t2=fifo}", "random{t1=fifo,t2=fifo}", "gmt-reuse{vtd-direct=64,k=2,fit-every=64}"}
+var policies = []string{"bypass{t1=clock}", "tier-order{t1=clock,t2=fifo}", "random{t1=fifo,t2=fifo}", "gmt-reuse{vtd-direct=64,k=2,fit-every=64}",
+	"tier-order{t1=clock,t2=fifo,t2copy=keep}", "gmt-reuse{vtd-direct=64,k=2,fit-every=64,t2copy=keep}"}
 
 // TestContents: random batches of every kind against a model, for every policy and
 // for tiers of a few pages.

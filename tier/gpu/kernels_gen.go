@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:10e9a7885ca4f9fa19d92952cd482e6cef257c7fd643e1757e4e5e93e48adb77
+// sha256:50301368aa8db0387361753efbfff70b091193d4bc32690efe302fdf9a3c3098
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -106,6 +106,7 @@ func (o *Options) check() error {
 type decision struct {
 	t1, placer uint32
 	below      uint64
+	keep       bool // t2copy=keep
 	reuse      *placement.GMTReuse
 }
 
@@ -137,9 +138,7 @@ func (o *Options) decide() (d decision, err error) {
 	if _, ok := p.T2.(*placement.FIFO); p.T2 != nil && !ok {
 		return d, refuse("fifo for T2, not %s", p.T2.Name())
 	}
-	if p.KeepT2Copy {
-		return d, refuse("no t2copy=keep")
-	}
+	d.keep = p.KeepT2Copy && o.T2 > 0
 	switch x := p.Placer.(type) {
 	case *placement.Bypass:
 		d.placer = layout.Bypass

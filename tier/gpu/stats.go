@@ -57,7 +57,7 @@ func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
 	d := &s.Device
 	c := tier.Counters{T1Hits: d.LateHits, Delayed: d.Delayed, T2Hits: d.T2Hits, T3Fetches: d.T3Fetches, Overwrites: d.Overwrites, Errors: d.Errors,
 		Evictions: d.Evictions, Keeps: d.Keeps, Demotions: d.Demotions, Bypasses: d.Bypasses, T2Evictions: d.T2Evictions, Writebacks: d.Writebacks,
-		Prefetches: d.Prefetches, PrefetchReads: d.PrefetchReads}
+		CopiesSaved: d.CopiesSaved, Prefetches: d.Prefetches, PrefetchReads: d.PrefetchReads}
 	for _, x := range stripes {
 		c.T1Hits += x.Hits
 		c.Accesses += x.Hits + x.Slow

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:c2828d15b0fe0243e32e603b8a06673d3e9202294bce5db0814b92481dead81b
+// sha256:6de14395059e1e577d35be8fdf807f531139afee59a4bdd2569d3c20b98a5686
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -52,6 +52,7 @@ const (
 const (
 	None        = 0xffffffff     // no frame, slot or page
 	FreeMark    = 1 << 31        // in an owner word: free, the rest is the next free one
+	CopyMark    = 1 << 30        // in a slot's owner word that is not free: the page is in T1, this is its clean copy
 	ChainEnd    = 1<<31 - 1      // ends a chain of free ones
 	MaxPage     = 1<<30 - 1      // pages are fewer
 	MaxLocation = 1<<26 - 1      // frames and slots are fewer
@@ -92,8 +93,9 @@ type Counts struct {
 	BytesT3Write   uint64
 	BytesPromoted  uint64
 	BytesDemoted   uint64
+	CopiesSaved    uint64 // of the demotions, those whose page's clean copy was still in T2
 	LostRecords    uint64 // accesses that should have been recorded, and the CPU was too slow for
-	_              [8]uint64
+	_              [7]uint64
 }
 
 // Hot is the words that many warps change.
@@ -191,7 +193,7 @@ type Engine struct {
 	Frames   uint32
 	T2Frames uint32 // logical size of T2
 	Slots    uint32 // T2Frames and the spare ones, at least one
-	LogSize  uint32 // a power of two, at least 2*T2Frames
+	LogSize  uint32 // at least 2, and 2*T2Frames
 
 	Entries     uint64 // uint64[Pages]
 	Reuse       uint64 // ReusePage[Pages], gmt-reuse only
@@ -226,7 +228,9 @@ type Engine struct {
 	RecordWaitNS uint64 // of one wait for the CPU
 	Recorded     uint64 // bitmap of the pages that are recorded; 0: of those that are marked as sampled, all
 	Observed     uint64 // of those that the placer observes, likewise
-	_            [6]uint64
+
+	Copies uint64 // uint32[Frames]: slot with the clean copy of the frame's page, None at first; 0: no page leaves one
+	_      [5]uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:18cd719242c09371ced89b4101763108702d35ba4feed072f7f9a96e548eee69
+// sha256:ff0c985b172edd4977be51d4c0792eb803f65500f6e49fb46f4799e7f1a71ddd
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

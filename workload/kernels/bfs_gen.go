@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d6e39fa3b3a287a56797446eaaec354f6384eba500cf24eabc0a5eb5bfc94e9f
+// sha256:a5605d5dadcc75e708ee44b1ffad45586219852b7d7acb1b553f7a230a287a85
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0c10b6a104506e98a9c01aa821ff52c4e1ef85a1582901b204d6c6a76fb91ac9
+// sha256:79140efb2c5a9622691eaee1418caa5a80105a3dc50580f3fb0d89d67036220e
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:70b1227cc4e3ac9b400cc37240c2d83951f27952af7ea8142f9a4c4d4ff1824d
+// sha256:7b7e148304bfd10cd3ae5b74080ea50f9214be38b38449c706b7eb6fa01fc854
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

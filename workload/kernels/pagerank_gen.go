@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:72651915a1e2b45b93358778a4339637e93081431f572a0f1c9d1469f312a5d2
+// sha256:d433f201d4f4b88e4fc2b7a3540baabbe9a553253c2ddf1f332e4b35f73d2f03
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

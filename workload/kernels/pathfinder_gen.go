@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4d0244ee6ae3551c48a9733fe075f7df6b4c447f8f5918d47fd90ce0ef7440b4
+// sha256:58566734ebf62d47f6991e6045cb72aa6d9481cbbcd1ceb6b4f88cdb952cf216
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:dfcea1523fe27fccd3eaeafc753c9fa49502f157613381f48e4657b533c8df66
+// sha256:dbd8adef723c71641d98f3765031d9e4fc37762036c9d6ce1ceabbc317b9bbc6
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

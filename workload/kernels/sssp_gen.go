@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:220ffa637e30aeb96b85657aa27f5b0c3a8ae6a891d5f33b0db5c18a038f69f1
+// sha256:550307e2b163ff98576c3ab818de2fd276fe57fa0d8f5b7bada624de74c7bc7a
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f908f3a28595d28ed468e8a56efe7891c0a6d163e0b896729f945049a32741f8
+// sha256:93d56b91118eff2e35d04b1ea8f3fcb6aaf2316827bf31706041eeb0574d3c90
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -8,7 +8,33 @@ namespace rig {
 struct Found {
     uint64_t in[8] = {};
     uint64_t dirty = 0;
+    uint64_t copies = 0;
 };
+
+// check_copies: a copy is that of a clean page in T1 which knows it.
+inline uint64_t check_copies(World* w) {
+    const uint32_t* owner = reinterpret_cast<const uint32_t*>(w->e.slot_owner);
+    const uint32_t* order = reinterpret_cast<const uint32_t*>(w->e.slot_order);
+    const uint32_t* copies = reinterpret_cast<const uint32_t*>(w->e.copies);
+    uint64_t n = 0;
+    for (uint32_t s = 0; s < w->e.slots; s++) {
+        if ((owner[s] & (kFreeMark | kCopyMark)) != kCopyMark) {
+            continue;
+        }
+        n++;
+        uint32_t page = owner[s] & ~kCopyMark;
+        uint64_t e = page < w->e.pages ? w->entry(page) : 0;
+        if (state_of(e) != kResidentT1 || (e & kDirty) != 0 || copies == nullptr || copies[location_of(e)] != s || order[s] == 0) {
+            w->problems.report("slot %u has a copy of page %u, whose entry is %#llx; order %#x", s, page, (unsigned long long)e, order[s]);
+            continue;
+        }
+        uint64_t bytes = 1ull << w->e.page_shift;
+        if (memcmp(reinterpret_cast<void*>(w->e.slot_memory + s * bytes), reinterpret_cast<void*>(w->e.frame_memory + location_of(e) * bytes), bytes) != 0) {
+            w->problems.report("slot %u has a copy of page %u that differs", s, page);
+        }
+    }
+    return n;
+}
 
 inline Found check_pages(World* w) {
     Found found;
@@ -33,6 +59,7 @@ inline Found check_pages(World* w) {
             w->problems.report("page %u is in slot %u, which is another's or in no order", p, at);
         }
     }
+    found.copies = check_copies(w);
     return found;
 }
 
@@ -58,7 +85,7 @@ inline void check_order(World* w, uint64_t in_t2) {
     uint32_t* log = reinterpret_cast<uint32_t*>(w->e.log);
     uint64_t live = 0;
     for (uint64_t n = h->log_head; n < h->log_tail; n++) {
-        uint32_t word = log[n & (w->e.log_size - 1)], slot = word & kMaxLocation;
+        uint32_t word = log[n % w->e.log_size], slot = word & kMaxLocation;
         if (word == 0 || slot >= w->e.slots) {
             w->problems.report("entry %llu of the log is %#x", (unsigned long long)n, word);
             return;
@@ -102,14 +129,14 @@ inline Found check(World* w) {
         w->problems.report("%llu pages in T1 and %llu free frames of %u used", (unsigned long long)found.in[kResidentT1],
                            (unsigned long long)frames, h->used_frames);
     }
-    if (found.in[kResidentT2] + slots + w->counts()->lost_slots != w->e.slots) {
-        w->problems.report("%llu pages in T2, %llu free slots and %llu lost of %u", (unsigned long long)found.in[kResidentT2],
+    if (found.in[kResidentT2] + found.copies + slots + w->counts()->lost_slots != w->e.slots) {
+        w->problems.report("%llu pages and %llu copies in T2, %llu free slots and %llu lost of %u", (unsigned long long)found.in[kResidentT2], (unsigned long long)found.copies,
                            (unsigned long long)slots, (unsigned long long)w->counts()->lost_slots, w->e.slots);
     }
     if (h->starved != 0 || h->params_lock != 0) {
         w->problems.report("starved %u, lock %u", h->starved, h->params_lock);
     }
-    check_order(w, found.in[kResidentT2]);
+    check_order(w, found.in[kResidentT2] + found.copies);
     check_counts(w);
     return found;
 }

@@ -30,7 +30,7 @@ inline void print_counts(World* w, const Found& found) {
         uint64_t n;
     } all[] = {{"accesses", hits + slow}, {"t1_hits", hits + c->late_hits}, {"t2_hits", c->t2_hits}, {"t3_fetches", c->t3_fetches},
                {"overwrites", c->overwrites}, {"errors", c->errors}, {"delayed_hits", c->delayed}, {"evictions", c->evictions},
-               {"keeps", c->keeps}, {"demotions", c->demotions}, {"copies_saved", 0}, {"bypasses", c->bypasses},
+               {"keeps", c->keeps}, {"demotions", c->demotions}, {"copies_saved", c->copies_saved}, {"bypasses", c->bypasses},
                {"t2_evictions", c->t2_evictions}, {"writebacks", c->writebacks}, {"final_dirty", found.dirty},
                {"prefetches", c->prefetches}, {"prefetch_reads", c->prefetch_reads}};
     printf("{");

@@ -354,10 +354,10 @@ inline uint32_t run_stress(const Config& c) {
     settle_down(&w, &m);
     recorder.end();
     Counts* k = w.counts();
-    printf("accesses %llu fetches %llu T2 hits %llu evictions %llu demotions %llu T2 evictions %llu writebacks %llu flushed %llu errors %llu crowded %llu lost %llu\n",
+    printf("accesses %llu fetches %llu T2 hits %llu evictions %llu demotions %llu T2 evictions %llu saved %llu writebacks %llu flushed %llu errors %llu crowded %llu lost %llu\n",
            (unsigned long long)(w.sum(&Stripe::hits) + w.sum(&Stripe::slow)), (unsigned long long)k->t3_fetches,
            (unsigned long long)k->t2_hits, (unsigned long long)k->evictions, (unsigned long long)k->demotions,
-           (unsigned long long)k->t2_evictions, (unsigned long long)k->writebacks, (unsigned long long)k->flushed,
+           (unsigned long long)k->t2_evictions, (unsigned long long)k->copies_saved, (unsigned long long)k->writebacks, (unsigned long long)k->flushed,
            (unsigned long long)k->errors, (unsigned long long)k->crowded, (unsigned long long)k->lost_slots);
     return w.problems.count();
 }
@@ -386,6 +386,7 @@ inline Config random_config(uint64_t seed, uint32_t rounds) {
     c.start = r.one_in(2) ? 0 : (1ull << (r.one_in(2) ? 31 : 32)) - r.below(200);
     c.hold = some(4, 20);
     c.pin_deadline_ms = c.hold != 0 ? 5 : c.pin_deadline_ms;
+    c.keep = static_cast<uint32_t>(r.below(2));
     c.records = c.hold == 0 && r.one_in(2) ? 64u << r.below(2) : 0;
     return c;
 }

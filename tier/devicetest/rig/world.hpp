@@ -39,6 +39,7 @@ struct Config {
     uint64_t direct = 64, sampled = 4;
     uint32_t window = 64, starve = 51, parity = 0, sample_count = 64;
     std::string trace, shared;
+    uint32_t keep = 0; // 1: t2copy=keep
     uint32_t records = 0, drain = 1; // length of the ring of records; 0: nobody takes any
 };
 
@@ -227,9 +228,7 @@ inline World::World(const Config& config, void* shared) : c(config) {
 inline void World::set_up_tiers() {
     e.log_size = c.log;
     if (e.log_size == 0) {
-        for (e.log_size = 2; e.log_size < 2 * c.t2;) {
-            e.log_size *= 2;
-        }
+        e.log_size = c.t2 == 0 ? 2 : 2 * c.t2;
     }
     e.entries = make(8ull * c.pages);
     e.frame_owner = make(4ull * c.frames);
@@ -238,6 +237,10 @@ inline void World::set_up_tiers() {
     e.slot_order = make(4ull * e.slots);
     e.slot_memory = make(static_cast<uint64_t>(e.slots) << c.page_shift);
     e.log = make(4ull * e.log_size);
+    if (c.keep != 0) {
+        e.copies = make(4ull * c.frames);
+        memset(reinterpret_cast<void*>(e.copies), 0xff, 4ull * c.frames);
+    }
     Hot* h = hot();
     h->free_frames = h->free_slots = c.start << 32;
     h->free_frames |= kChainEnd;

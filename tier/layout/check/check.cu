@@ -31,6 +31,7 @@ TRITIER_EXPORT_CONST(const_not_sent, kNotSent);
 TRITIER_EXPORT_CONST(const_write_back, kWriteBack);
 TRITIER_EXPORT_CONST(const_none, kNone);
 TRITIER_EXPORT_CONST(const_free_mark, kFreeMark);
+TRITIER_EXPORT_CONST(const_copy_mark, kCopyMark);
 TRITIER_EXPORT_CONST(const_max_page, kMaxPage);
 TRITIER_EXPORT_CONST(const_max_location, kMaxLocation);
 TRITIER_EXPORT_CONST(const_stripes, kStripes);
@@ -63,6 +64,7 @@ FIELD(Counts, counts_bytes_t3_read, bytes_t3_read);
 FIELD(Counts, counts_bytes_t3_write, bytes_t3_write);
 FIELD(Counts, counts_bytes_promoted, bytes_promoted);
 FIELD(Counts, counts_bytes_demoted, bytes_demoted);
+FIELD(Counts, counts_copies_saved, copies_saved);
 FIELD(Counts, counts_lost_records, lost_records);
 
 TRITIER_EXPORT_CONST(size_hot, sizeof(Hot));
@@ -162,6 +164,7 @@ FIELD(Engine, engine_record_room, record_room);
 FIELD(Engine, engine_record_wait_ns, record_wait_ns);
 FIELD(Engine, engine_recorded, recorded);
 FIELD(Engine, engine_observed, observed);
+FIELD(Engine, engine_copies, copies);
 
 TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:cc1ada47f350151bcfe1141cb70ae4e182c9320483cab8027bc321f13469293a
+// sha256:5b9d127ebf1c5e1b4505bdb9cb6427255c97ed8c6dee3aff09ed90ade3297ab0
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -44,6 +44,7 @@ const (
 	constWriteBack               = 2097152
 	constNone                    = 4294967295
 	constFreeMark                = 2147483648
+	constCopyMark                = 1073741824
 	constMaxPage                 = 1073741823
 	constMaxLocation             = 67108863
 	constStripes                 = 64
@@ -74,7 +75,8 @@ const (
 	offsetCountsBytesT3Write     = 160
 	offsetCountsBytesPromoted    = 168
 	offsetCountsBytesDemoted     = 176
-	offsetCountsLostRecords      = 184
+	offsetCountsCopiesSaved      = 184
+	offsetCountsLostRecords      = 192
 	sizeHot                      = 1408
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
@@ -166,6 +168,7 @@ const (
 	offsetEngineRecordWaitNs     = 248
 	offsetEngineRecorded         = 256
 	offsetEngineObserved         = 264
+	offsetEngineCopies           = 272
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4

@@ -32,7 +32,8 @@ var device = []struct {
 		"Prefetches": offsetCountsPrefetches, "PrefetchReads": offsetCountsPrefetchReads, "PrefetchErrors": offsetCountsPrefetchErrors,
 		"Flushed": offsetCountsFlushed, "Crowded": offsetCountsCrowded, "LostSlots": offsetCountsLostSlots,
 		"DroppedSamples": offsetCountsDroppedSamples, "BytesT3Read": offsetCountsBytesT3Read, "BytesT3Write": offsetCountsBytesT3Write,
-		"BytesPromoted": offsetCountsBytesPromoted, "BytesDemoted": offsetCountsBytesDemoted, "LostRecords": offsetCountsLostRecords,
+		"BytesPromoted": offsetCountsBytesPromoted, "BytesDemoted": offsetCountsBytesDemoted, "CopiesSaved": offsetCountsCopiesSaved,
+		"LostRecords": offsetCountsLostRecords,
 	}},
 	{layout.Hot{}, sizeHot, map[string]uintptr{
 		"Hand": offsetHotHand, "FreeFrames": offsetHotFreeFrames, "UsedFrames": offsetHotUsedFrames, "Starved": offsetHotStarved,
@@ -71,7 +72,7 @@ var device = []struct {
 		"RandomBelow": offsetEngineRandomBelow, "DeadlineNS": offsetEngineDeadlineNs, "PinDeadlineNS": offsetEnginePinDeadlineNs,
 		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp, "Records": offsetEngineRecords,
 		"RecordBox": offsetEngineRecordBox, "RecordCount": offsetEngineRecordCount, "RecordRoom": offsetEngineRecordRoom,
-		"RecordWaitNS": offsetEngineRecordWaitNs, "Recorded": offsetEngineRecorded, "Observed": offsetEngineObserved,
+		"RecordWaitNS": offsetEngineRecordWaitNs, "Recorded": offsetEngineRecorded, "Observed": offsetEngineObserved, "Copies": offsetEngineCopies,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
@@ -137,6 +138,7 @@ func TestConstants(t *testing.T) {
 		{layout.WriteBack, constWriteBack},
 		{layout.None, constNone},
 		{layout.FreeMark, constFreeMark},
+		{layout.CopyMark, constCopyMark},
 		{layout.MaxPage, constMaxPage},
 		{layout.MaxLocation, constMaxLocation},
 		{layout.Stripes, constStripes},
@@ -162,14 +164,12 @@ func TestReuseParams(t *testing.T) {
 }
 
 // TestPageBytes: the arrays take at most 32 bytes of GPU memory for each page,
-// with T1 : T2 = 1 : 4 and twice as many pages as both hold.
+// with T1 : T2 = 1 : 4 and twice as many pages as both hold, also with copies and while
+// accesses are recorded.
 func TestPageBytes(t *testing.T) {
 	const pages, t1, t2, spares = 1 << 20, 1 << 20 / 10, 1 << 20 * 4 / 10, 1024
-	slots, log := t2+spares, 1<<20
-	if log < 2*t2 {
-		t.Fatal("the log is too small")
-	}
-	bytes := pages*(8+int(unsafe.Sizeof(layout.ReusePage{}))) + 4*t1 + 8*slots + 4*log
+	slots, log := t2+spares, 2*t2
+	bytes := pages*(8+int(unsafe.Sizeof(layout.ReusePage{}))) + 8*t1 + 8*slots + 4*log + 2*pages/8
 	if bytes > 32*pages {
 		t.Errorf("%.1f bytes a page", float64(bytes)/pages)
 	}
