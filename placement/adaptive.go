@@ -1,12 +1,10 @@
 package placement
 
-import "math"
-
 // Adaptive follows tier-order or gmt-reuse, whichever needs fewer SSD fetches
 // here and now. Both run as shadows, models of T1 and T2 without data that see
 // the same accesses, over all pages while T1 and T2 have at most as many frames
 // as a shadow may have (4,096), and above that over a part of the pages chosen
-// by hash, with tiers as much smaller (set duelling: Qureshi et al., ISCA 2007;
+// by hash, with tiers that are smaller by as much (set duelling: Qureshi et al., ISCA 2007;
 // spatial sampling: Waldspurger et al., FAST 2015 and USENIX ATC 2017).
 //
 // Bypass needs no shadow of its own: without a Keep, T1 holds the same pages
@@ -85,7 +83,7 @@ func newAdaptive(c placerConfig) (Placer, error) {
 	if c.spec.NeedsFuture() {
 		every = 1 // a Future knows pages by their own index only
 	}
-	a := &Adaptive{real: real, twin: real.twin(params, every), shadows: newRanks(env.Seed^shadowSeed, uint64(every))}
+	a := &Adaptive{real: real, twin: real.twin(params, every), shadows: ranks{seed: env.Seed ^ shadowSeed, every: uint64(every)}}
 	keep := adaptiveArg(c.args, t2copy.name).text == "keep"
 	if a.order, err = newShadow(c.spec, env, every, keep, NewTierOrder()); err != nil {
 		return nil, err
@@ -102,22 +100,13 @@ func newAdaptive(c placerConfig) (Placer, error) {
 // shadowSeed keeps the choice of the shadows' pages apart from other draws.
 const shadowSeed = 0x736861646f77
 
-// part is frames/every, rounded, but at least least when there are frames.
-func part(frames, every, least int) int {
-	if frames == 0 || every == 1 {
-		return frames
-	}
-	return max(int(math.Round(float64(frames)/float64(every))), least)
-}
-
 // Name is adaptive.
 func (*Adaptive) Name() string { return "adaptive" }
 
 // Grow prepares for pages below pages.
 func (a *Adaptive) Grow(pages int) {
 	a.real.Grow(pages)
-	a.shadows.grow(pages)
-	n := a.shadows.n
+	n := a.shadows.grow(pages)
 	a.order.grow(n)
 	a.reuse.grow(n)
 	a.duel.grow(n)

@@ -30,7 +30,7 @@ func newShadow(s Spec, env Env, every int, keep bool, placer Placer) (*shadow, e
 	if h.reuse, _ = placer.(*GMTReuse); h.reuse != nil {
 		h.who = holdsReuse
 	}
-	env.T1Frames, env.T2Frames = part(env.T1Frames, every, s.t1.def.min), part(env.T2Frames, every, s.t2.def.min)
+	env.T1Frames, env.T2Frames = miniature(env, every, s.t1.def.min, s.t2.def.min)
 	env.Pages = 0
 	var err error
 	if h.t1, err = s.t1.build("T1", env.T1Frames, env.Seed^seedT1, env); err != nil {
@@ -43,6 +43,21 @@ func newShadow(s Spec, env Env, every int, keep bool, placer Placer) (*shadow, e
 	}
 	h.free1, h.free2 = env.T1Frames, env.T2Frames
 	return h, nil
+}
+
+// miniature is the frames of both tiers for one in every page, and at least
+// least1 and least2. Together they are a frame short: what exceeds the real
+// tiers by a page must exceed these, and what fits into the real tiers is not a
+// matter for shadows, since nothing leaves T2.
+func miniature(env Env, every, least1, least2 int) (t1, t2 int) {
+	if every == 1 {
+		return env.T1Frames, env.T2Frames
+	}
+	t1 = max((env.T1Frames+every/2)/every, least1)
+	if env.T2Frames > 0 {
+		t2 = max((env.T1Frames+env.T2Frames)/every-1-t1, least2)
+	}
+	return t1, t2
 }
 
 // frames is the number of frames of both tiers.
@@ -184,7 +199,7 @@ func (h *shadow) forget(v Page) {
 // the accesses alone, not from what the memory makes of them, so that it takes
 // over those of g.
 func (g *GMTReuse) twin(p GMTReuseParams, every int) *GMTReuse {
-	return &GMTReuse{params: g.params, starve: newStarvation(part(p.Window, every, 1), p.Starve)}
+	return &GMTReuse{params: g.params, starve: newStarvation(max(p.Window/every, 1), p.Starve)}
 }
 
 // follow takes over of's last trusted fit.
