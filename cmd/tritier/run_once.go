@@ -36,6 +36,7 @@ type runOnce struct {
 	serviceSaid bool
 	verified    bool
 	simulated   *tier.Counters // of the recorded trace
+	pages       uint64         // of all arrays
 	estimate    uint64         // SSD reads of the simulation, filling included
 	sample      int            // one in so many pages was recorded, 0: none
 	records     uint64
@@ -139,6 +140,11 @@ func (x *runOnce) measure(ctx context.Context, r *runner, mem *lib.Memory, w wor
 		return err
 	}
 	defer func() { err = errors.Join(err, p.end()) }()
+	for _, a := range mem.Arrays() {
+		if slices.Contains(w.Arrays(), a.Name) {
+			x.pages += a.Pages
+		}
+	}
 	rec.boundary()
 	x.before = mem.Stats()
 	cpu, service := cpuTime(unix.RUSAGE_SELF), serviceTime(mem)

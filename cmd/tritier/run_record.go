@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"os"
 	"sync"
 	"time"
@@ -26,7 +28,8 @@ type recorder struct {
 	begun   time.Time
 	buf     []trace.Record
 	records uint64
-	fresh   bool // the next record begins a request
+	seen    [][]uint64 // of a sample: pages of each array that were accessed, a bit each
+	fresh   bool       // the next record begins a request
 	stopped bool
 	err     error
 }
@@ -120,9 +123,40 @@ func (c *recorder) access(a lib.Access) {
 		r.Flags, c.fresh = r.Flags|trace.RequestStart, false
 	}
 	c.records++
+	if c.sample > 1 {
+		c.note(array, a.Page)
+	}
 	if c.buf = append(c.buf, r); len(c.buf) == cap(c.buf) {
 		c.flush()
 	}
+}
+
+// note remembers a page of a sample.
+func (c *recorder) note(array uint32, page uint64) {
+	for len(c.seen) <= int(array) {
+		c.seen = append(c.seen, nil)
+	}
+	list := c.seen[array]
+	for uint64(len(list)) <= page/64 {
+		list = append(list, 0)
+	}
+	list[page/64] |= 1 << (page % 64)
+	c.seen[array] = list
+}
+
+// share is the part of so many pages that was recorded: about one in as many as was asked
+// for.
+func (c *recorder) share(pages uint64) float64 {
+	if c.sample <= 1 || pages == 0 {
+		return 1
+	}
+	n := 0
+	for _, list := range c.seen {
+		for _, w := range list {
+			n += bits.OnesCount64(w)
+		}
+	}
+	return float64(n) / float64(pages)
 }
 
 func (c *recorder) flush() {
@@ -192,6 +226,9 @@ func (r *runner) simulate(ctx context.Context, c *recorder, spec placement.Spec,
 	if err := c.failed(); err != nil {
 		return err
 	}
+	if c.sample > 1 && c.share(x.pages) == 0 {
+		return nil // of so few pages none was chosen
+	}
 	if err := c.file.buffer.Flush(); err != nil {
 		return fmt.Errorf("--record: %w", err)
 	}
@@ -209,15 +246,16 @@ func (r *runner) simulate(ctx context.Context, c *recorder, spec placement.Spec,
 	s := sim.NewStream(reader, c.file.name, uint64(x.about.PageSize))
 	stop := startProgress(r.stderr, "simulating "+r.name, s.Progress)
 	env := x.frames()
-	part := func(frames int) int { return (frames + c.sample - 1) / c.sample }
-	job := sim.Job{Policy: spec.Scaled(1 / float64(c.sample)), GPUFrames: part(env.T1Frames), HostFrames: part(env.T2Frames), Seed: env.Seed}
+	share := c.share(x.pages)
+	part := func(frames int) int { return int(math.Ceil(float64(frames) * share)) }
+	job := sim.Job{Policy: spec.Scaled(share), GPUFrames: part(env.T1Frames), HostFrames: part(env.T2Frames), Seed: env.Seed}
 	results, err := sim.ReplayStream(ctx, s, []sim.Job{job}, sim.Options{})
 	stop()
 	err = errors.Join(err, s.Close(), f.Close())
 	if err != nil {
 		return err
 	}
-	x.estimate, x.sample = results[0].Counters.SSDReads()*uint64(c.sample), c.sample
+	x.estimate, x.sample = uint64(math.Round(float64(results[0].Counters.SSDReads())/share)), c.sample
 	if c.sample == 1 {
 		x.simulated = &results[0].Counters
 	}
