@@ -52,6 +52,7 @@ func (t *Tune) Table(w io.Writer) error {
 		t.ranking(b)
 		t.perTrace(b)
 		t.examined(b)
+		t.inFull(b)
 	} else {
 		fmt.Fprintf(b, "\nnothing is known yet\n")
 	}

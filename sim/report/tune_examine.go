@@ -61,7 +61,10 @@ func (t *Tune) examined(b *bufio.Writer) {
 		fmt.Fprintf(b, "  %-14s %s\n", w.What, changeText(w))
 	}
 	if m := t.SafeMinimum; m != nil {
-		fmt.Fprintf(b, "\nsafe minimum: %s\n", t.minimumText())
+		fmt.Fprintf(b, "\nsafe minimum\n")
+		for _, s := range t.minimum() {
+			fmt.Fprintf(b, "  %s\n", s)
+		}
 	}
 }
 
@@ -140,21 +143,21 @@ func wrapped(texts []string, indent int) string {
 	return b.String()
 }
 
-// minimumText is the safe minimum in a sentence.
-func (t *Tune) minimumText() string {
+// minimum is the safe minimum in sentences.
+func (t *Tune) minimum() []string {
 	m := t.SafeMinimum
-	builds := "it can be built with " + counted(uint64(m.BuildsT1), "frame") + " in T1"
+	builds := "the policy can be built with " + counted(uint64(m.BuildsT1), "frame") + " in T1"
 	if m.BuildsT2 > 0 {
 		builds += fmt.Sprintf(" and %d in T2", m.BuildsT2)
 	}
-	if m.Frames == nil {
-		return fmt.Sprintf("none: %s, but already at these sizes it is over %.0f %% worse than LRU on a trace", builds, 100*m.Tolerance)
+	within := fmt.Sprintf("within %.0f %% of LRU at the same sizes", 100*m.Tolerance)
+	switch {
+	case m.Frames == nil:
+		return []string{"none: already at the chosen sizes it is not " + within + ", on some trace", builds}
+	case m.Fails == nil:
+		return []string{t.framesList(m.Frames), "down to there, the smallest sizes tried, it is " + within, builds}
 	}
-	text := t.framesList(m.Frames)
-	if m.Fails == nil {
-		return fmt.Sprintf("%s: as far down as was tried it is within %.0f %% of LRU at the same sizes; %s", text, 100*m.Tolerance, builds)
-	}
-	return fmt.Sprintf("%s: down to there it is within %.0f %% of LRU at the same sizes, below not; %s", text, 100*m.Tolerance, builds)
+	return []string{t.framesList(m.Frames), "down to there it is " + within + "; at half of these sizes not", builds}
 }
 
 // framesList is sizes for every trace, once where they are the same.

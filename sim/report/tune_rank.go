@@ -18,8 +18,13 @@ func (t *Tune) ranking(b *bufio.Writer) {
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
 	lines := t.rankingLines()
-	if len(lines) > maxRanked {
-		lines = lines[:maxRanked]
+	lines = lines[:min(len(lines), maxRanked+1)]
+	for i := range lines {
+		number := ""
+		if i > 0 {
+			number = fmt.Sprint(i)
+		}
+		lines[i][0] = fmt.Sprintf("%2s  %s", number, shorten(lines[i][0], maxPolicyName))
 	}
 	widths := columnWidths(lines)
 	for _, l := range lines {
@@ -30,7 +35,7 @@ func (t *Tune) ranking(b *bufio.Writer) {
 	}
 	fmt.Fprintln(b, "  +/-: half the range over runs with different seeds; miniature: the range of the score on the largest miniatures,")
 	fmt.Fprintln(b, "  over seeds of sampling; bound: no policy can be below; over bound: SSD reads over the fewest possible, held out;")
-	fmt.Fprintln(b, "  * a placer as it comes, for comparison")
+	fmt.Fprintln(b, "  * a placer as it comes, for comparison; ! breaks a constraint")
 }
 
 // maxRanked bounds the lines of an interrupted run's ranking.
@@ -84,12 +89,21 @@ func (t *Tune) nameOf(r *tune.Ranked) string {
 		name += " *"
 	}
 	if r.Train.Score.Excess > 0 {
-		name += " (breaks a constraint)"
+		name += " !"
 	}
-	return shorten(name, maxPolicyName)
+	return name
 }
 
-const maxPolicyName = 78
+// maxPolicyName keeps the ranking within a terminal of 120 columns.
+const maxPolicyName = 44
+
+// inFull lists the ranking's policies as --policy takes them.
+func (t *Tune) inFull(b *bufio.Writer) {
+	fmt.Fprintf(b, "\npolicies in full\n")
+	for i := range t.Ranking[:min(len(t.Ranking), maxRanked)] {
+		fmt.Fprintf(b, "%2d  %s\n", i+1, t.Ranking[i].Policy)
+	}
+}
 
 // Brief is a policy without the settings that are at their default, which
 // parses to the same one. A text that is no policy stays as it is.
