@@ -103,7 +103,7 @@ func scoreFigure(t *Tune) (figure, bool) {
 		axis: "score", lo: math.Inf(1), hi: math.Inf(-1)}
 	for i := range t.Ranking {
 		r := &t.Ranking[i]
-		s.names = append(s.names, t.nameOf(r))
+		s.names = append(s.names, t.nameOf(r, 60))
 		for _, p := range []*tune.Part{&r.Train, &r.HeldOut} {
 			s.lo, s.hi = min(s.lo, p.Bound, p.Spread.Min), max(s.hi, p.Spread.Max, p.Bound)
 		}

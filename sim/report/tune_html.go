@@ -88,7 +88,7 @@ func (t *Tune) facts() []named {
 }
 
 func (p *tunePage) fillRanking(t *Tune) {
-	lines := t.rankingLines()
+	lines := t.rankingLines(0)
 	p.Head, p.Rows = lines[0], lines[1:min(len(lines), maxRanked+1)]
 	p.Scale = "Scores are relative to LRU in both tiers at the first size, on the same part of the trace: lower is better. Best in training first."
 	if !t.Interrupted {
@@ -96,7 +96,7 @@ func (p *tunePage) fillRanking(t *Tune) {
 			"Miniature: the range of the score on the largest miniatures, over seeds of sampling. * a placer as it comes, for comparison; ! breaks a constraint."
 	}
 	for i := range t.Ranking[:len(p.Rows)] {
-		p.Candidates = append(p.Candidates, named{t.nameOf(&t.Ranking[i]), t.Ranking[i].Policy})
+		p.Candidates = append(p.Candidates, named{t.nameOf(&t.Ranking[i], 0), t.Ranking[i].Policy})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/sim/tune"
@@ -17,14 +18,14 @@ func (t *Tune) ranking(b *bufio.Writer) {
 		title += ", so far"
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
-	lines := t.rankingLines()
+	lines := t.rankingLines(maxPolicyName)
 	lines = lines[:min(len(lines), maxRanked+1)]
 	for i := range lines {
 		number := ""
 		if i > 0 {
 			number = fmt.Sprint(i)
 		}
-		lines[i][0] = fmt.Sprintf("%2s  %s", number, shorten(lines[i][0], maxPolicyName))
+		lines[i][0] = fmt.Sprintf("%2s  %s", number, lines[i][0])
 	}
 	widths := columnWidths(lines)
 	for _, l := range lines {
@@ -41,8 +42,9 @@ func (t *Tune) ranking(b *bufio.Writer) {
 // maxRanked bounds the lines of an interrupted run's ranking.
 const maxRanked = 32
 
-// rankingLines are the cells of the ranking, its head first.
-func (t *Tune) rankingLines() [][]string {
+// rankingLines are the cells of the ranking, its head first, with names cut to
+// limit.
+func (t *Tune) rankingLines(limit int) [][]string {
 	if t.Interrupted {
 		lines := [][]string{{"policy", "train", "evaluated on"}}
 		for i := range t.Ranking {
@@ -51,7 +53,7 @@ func (t *Tune) rankingLines() [][]string {
 			if rate := slices.Min(t.Rungs[r.Rung].Rates); rate < 1 {
 				on = fmt.Sprintf("1/%.3g", 1/rate)
 			}
-			lines = append(lines, []string{t.nameOf(r), score(t.over(r.Train.Score)), on})
+			lines = append(lines, []string{t.nameOf(r, limit), score(t.over(r.Train.Score)), on})
 		}
 		return lines
 	}
@@ -62,7 +64,7 @@ func (t *Tune) rankingLines() [][]string {
 	lines := [][]string{head}
 	for i := range t.Ranking {
 		r := &t.Ranking[i]
-		cells := []string{t.nameOf(r), score(t.over(r.Train.Score)), halfRange(r.Train.Spread), score(r.Train.Bound),
+		cells := []string{t.nameOf(r, limit), score(t.over(r.Train.Score)), halfRange(r.Train.Spread), score(r.Train.Bound),
 			score(t.over(r.HeldOut.Score)), halfRange(r.HeldOut.Spread), score(r.HeldOut.Bound), meanOverBound(&r.HeldOut)}
 		if m := r.Miniature; m != nil {
 			cells = append(cells, fmt.Sprintf("%.3f-%.3f", m.Min, m.Max))
@@ -79,19 +81,24 @@ func (t *Tune) over(s tune.Score) float64 {
 	return s.Mean
 }
 
-// nameOf is a candidate for people: its policy without what is at its default.
-func (t *Tune) nameOf(r *tune.Ranked) string {
-	name := Brief(r.Policy)
+// nameOf is a candidate for people: its policy without what is at its default,
+// cut so that all of it has at most limit characters; 0: not cut.
+func (t *Tune) nameOf(r *tune.Ranked, limit int) string {
+	rest := ""
 	if len(t.Sizes) > 1 {
-		name += " at " + t.Sizes[r.Size].Name
+		rest += " at " + Printable(t.Sizes[r.Size].Name)
 	}
 	if r.Default {
-		name += " *"
+		rest += " *"
 	}
 	if r.Train.Score.Excess > 0 {
-		name += " !"
+		rest += " !"
 	}
-	return name
+	name := Brief(r.Policy)
+	if limit > 0 {
+		name = shorten(name, max(limit-utf8.RuneCountInString(rest), 12))
+	}
+	return name + rest
 }
 
 // maxPolicyName keeps the ranking within a terminal of 120 columns.
