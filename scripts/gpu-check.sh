@@ -16,14 +16,22 @@
 #              SOAK   random batches of the soak test (default 100000)
 #              IO_DRIVE, IO_SECONDS  drive and length of a run of the io-* steps
 #                     (default mem:2GiB and 0.3), which io-table puts together
-#              MODEL  drives that the run-* steps are paced as (default 4x980pro)
+#              MODEL  drives that the run-*, kernels-* and tier-table steps are
+#                     paced as (default 4x980pro)
+#              KERNELS_SIZE  arrays of the kernels-* steps (default 2GiB)
+#              TABLE  folder of the tier-table step (default OUT/tier-table): the
+#                     table is filled over several runs. Other variables of
+#                     scripts/tier-table.sh pass through
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin= out= tritier= listing= table= failed=0
 
 # Packages with tests that need a GPU.
 packages="cuda cuda/device/selftest internal/pinned internal/gpuinfo copyeng copyeng/pieces bamio/layout/check bamio/iobench
-	tier/gpu tier/bench examples/ownkernel cmd/tritier ."
+	tier/gpu tier/bench workload examples/ownkernel cmd/tritier ."
+
+# Programs that tritier run has kernels for.
+workloads="multi-vector-add pathfinder hotspot backprop srad bfs sssp pagerank embedding-gather"
 
 # binary is the name of a package's test binary: its path with - for /.
 binary() { if [ "$1" = . ]; then echo root.test; else echo "$(echo "$1" | tr / -).test"; fi; }
@@ -33,6 +41,7 @@ binary() { if [ "$1" = . ]; then echo root.test; else echo "$(echo "$1" | tr / -
 tests() {
 	case $1 in
 	cmd/tritier) echo '^(TestGPUScripts|TestDoctorGPU)$' ;;
+	workload) echo 'Kernel|Device|TooFew' ;;
 	.) echo 'GPU|Device' ;;
 	*) echo . ;;
 	esac
@@ -62,6 +71,11 @@ steps() {
 		step "run-$n" "$tritier" run multi-vector-add --engine "$n" --size 2GiB --policy 'bypass{t1=clock},tier-order{t1=clock,t2=fifo},random{t1=clock,t2=fifo},gmt-reuse' \
 			--t1 10% --t2 40% --model "${MODEL:-4x980pro}" --threads 4
 	done
+	for n in $workloads; do
+		step "kernels-$n" "$tritier" run "$n" --engine gpu --size "${KERNELS_SIZE:-2GiB}" --t1 10% --t2 40% --model "${MODEL:-4x980pro}" --threads 8 \
+			--policy 'bypass{t1=clock},tier-order{t1=clock,t2=fifo},random{t1=clock,t2=fifo},gmt-reuse'
+	done
+	step tier-table tier_table
 	step memcheck sanitize memcheck "$bin/bamio-iobench.test" "$bin/copyeng.test"
 	step synccheck sanitize synccheck "$bin/bamio-iobench.test" "$bin/copyeng.test"
 	step soak env SOAK="${SOAK:-100000}" "$bin/copyeng.test" -test.run 'TestSoak' -test.v -test.timeout 280s
@@ -89,8 +103,8 @@ step() {
 	# A shell of its own for each, since timeout knows no functions.
 	(cd "$dir" && exec timeout -k 10 "${STEP_LIMIT:-300}" bash -c '"$@"' step "$@") 2>&1 | tee "$out/$name.log"
 	rc=${PIPESTATUS[0]}
-	case $rc in 0) note=ok ;; 124 | 137) note="FAILED: over ${STEP_LIMIT:-300} s" ;; 77) note="skipped" ;; *) note="FAILED ($rc)" ;; esac
-	case $rc in 0) touch "$out/$name.done" ;; 77) ;; *) failed=1 ;; esac
+	case $rc in 0) note=ok ;; 124 | 137) note="FAILED: over ${STEP_LIMIT:-300} s" ;; 77) note="skipped" ;; 75) note="time was up: run it again" ;; *) note="FAILED ($rc)" ;; esac
+	case $rc in 0) touch "$out/$name.done" ;; 75 | 77) ;; *) failed=1 ;; esac
 	table+=$(printf '%-26s %6d s   %s' "$name" $((SECONDS - start)) "$note")$'\n'
 }
 
@@ -169,6 +183,14 @@ io_table() {
 	}' $logs || { echo "no row was measured"; return 1; }
 }
 
+# tier_table fills the table of workloads and placers for as long as a step may take.
+tier_table() {
+	bash "$root/scripts/tier-table.sh" fill "$tritier" "${TABLE:-$out/tier-table}"
+	local rc=$?
+	[ $rc != 3 ] || return 75
+	return $rc
+}
+
 # build FOLDER makes what the chosen steps need, after list_steps.
 build() {
 	local p b
@@ -196,7 +218,8 @@ run() {
 	[ -x "$bin/tritier-cgo" ] && "$bin/tritier-cgo" --version >/dev/null 2>&1 && tritier=$bin/tritier-cgo
 	export REQUIRE=gpu
 	export XDG_CONFIG_HOME=${XDG_CONFIG_HOME:-$out/config} # calibrations of this run
-	export -f nvcc_check sanitize optional into io_part io_table
+	export -f nvcc_check sanitize optional into io_part io_table tier_table
+	export LIMIT=${LIMIT:-$((${STEP_LIMIT:-300} - 70))}
 	export root bin out tritier
 	steps
 	printf '\n%s' "$table"
@@ -226,5 +249,5 @@ steps)
 	(build "$dir") || exit 1
 	run "$dir"
 	;;
-*) sed -n '2,21p' "$0" >&2 && exit 2 ;;
+*) sed -n '2,25p' "$0" >&2 && exit 2 ;;
 esac
