@@ -85,11 +85,7 @@ func (c *Curve) sampled(pages int) {
 	if c.Kind == Exact || c.Kind == Simulated {
 		return
 	}
-	how := c.Correction
-	if c.Kind == Miniature {
-		how = CorrectAdj // what sim.Sample's counts come to
-	}
-	c.ExpectedError = how.ExpectedError(pages)
+	c.ExpectedError = c.Correction.ExpectedError(pages)
 	if pages < MinSampled {
 		c.warn("only %s of %s pages were sampled: below %s, miss ratios may be off by more than %.2g on average",
 			units.FormatCount(uint64(pages)), pagesOf(c.Trace), units.FormatCount(MinSampled), c.ExpectedError)

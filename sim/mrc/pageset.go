@@ -20,14 +20,16 @@ type pageSet struct {
 	ever        int        // pages ever sampled
 	live        int        // pages sampled now
 	heap        pointHeap  // these, with a limit
+	gone        []sampledPage
 }
 
 // pageBits are the properties of 64 pages.
 type pageBits struct{ sampled, hot, ever uint64 }
 
 // grow decides on the pages below pages. It returns those that are not sampled
-// any more.
-func (s *pageSet) grow(pages int) (gone []sampledPage) {
+// any more; they are valid until the next call.
+func (s *pageSet) grow(pages int) []sampledPage {
+	s.gone = s.gone[:0]
 	words := (pages + 63) / 64
 	s.words, s.before = extend(s.words, words), extend(s.before, words)
 	for p := s.pages; p < pages; p++ {
@@ -46,26 +48,25 @@ func (s *pageSet) grow(pages int) (gone []sampledPage) {
 		if s.limit > 0 {
 			s.heap.push(sampledPage{point: point, key: uint64(p)})
 			if s.live > s.limit {
-				gone = append(gone, s.shrink()...)
+				s.shrink()
 			}
 		}
 	}
 	s.pages = max(s.pages, pages)
-	return gone
+	return s.gone
 }
 
 // shrink takes out the pages with the largest point, which is the rate from now
 // on.
-func (s *pageSet) shrink() (gone []sampledPage) {
+func (s *pageSet) shrink() {
 	s.below = s.heap.list[0].point
 	for len(s.heap.list) > 0 && s.heap.list[0].point >= s.below {
 		p := s.heap.pop()
 		s.words[p.key/64].sampled &^= 1 << (p.key % 64)
 		p.entry = s.number(placement.Page(p.key))
-		gone = append(gone, p)
+		s.gone = append(s.gone, p)
 		s.live--
 	}
-	return gone
 }
 
 // number is the place of p, which is or was sampled, among those ever sampled.

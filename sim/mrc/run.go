@@ -95,15 +95,13 @@ func Run(ctx context.Context, t *sim.Trace, r Request) ([]Curve, error) {
 	}
 	j := &jobs{Request: &r}
 	// Only simulations are exact about prefetches: see the package's text.
-	if t.Info.Prefetches == 0 && r.hasStack() {
-		j.total = uint64(len(t.Accesses))
-		j.stacked = true
-	}
+	j.stacked = t.Info.Prefetches == 0 && r.hasStack()
 	if err := j.plan(t, r.rateFor(t)); err != nil {
 		return nil, err
 	}
 	g := new(errgroup.Group)
-	if j.stacked {
+	if j.stacked || j.controlled() {
+		j.total += uint64(len(t.Accesses))
 		g.Go(func() error { return j.onePass(ctx, t) })
 	}
 	g.Go(func() error { return j.simulate(ctx) })
@@ -122,8 +120,10 @@ func (r *Request) hasStack() bool {
 // jobs are the parts of one request.
 type jobs struct {
 	*Request
-	stacked bool   // LRU's curves come from one pass over the trace
-	pass    *Curve // what that gave
+	stacked bool     // LRU's curves come from one pass over the trace
+	pass    *Profile // what that gave
+	passed  bool     // to its end
+	info    sim.TraceInfo
 	sample  *sim.Sample
 	cases   []*caseRuns // parallel to Cases; nil for those from the pass
 	total   uint64      // accesses of the pass and all simulations
@@ -142,8 +142,7 @@ func (j *jobs) tick(n int) {
 // passBlock is how many accesses run between looks at the context.
 const passBlock = 1 << 16
 
-// onePass makes the curve from stack distances, of as much of the trace as ctx
-// allows.
+// onePass measures stack distances, of as much of the trace as ctx allows.
 func (j *jobs) onePass(ctx context.Context, t *sim.Trace) error {
 	m := j.newMeasurer(t.Info.Pages)
 	accs := t.Accesses
@@ -153,27 +152,24 @@ func (j *jobs) onePass(ctx context.Context, t *sim.Trace) error {
 		j.tick(n)
 		accs = accs[n:]
 	}
-	j.passed(m.Profile(), t.Info, len(accs) == 0)
+	j.pass, j.info, j.passed = m.Profile(), t.Info, len(accs) == 0
+	if j.passed {
+		return nil
+	}
 	return ctx.Err()
-}
-
-// passed keeps the curve of a pass over the trace or its beginning.
-func (j *jobs) passed(p *Profile, info sim.TraceInfo, complete bool) {
-	c := p.Curve(info, stackPolicy, j.Pairs)
-	c.Complete = complete
-	j.pass = &c
 }
 
 // curves are the results in the order of the cases.
 func (j *jobs) curves() []Curve {
 	out := make([]Curve, len(j.Cases))
+	control := j.control()
 	for i, c := range j.Cases {
 		switch {
 		case j.cases[i] != nil:
-			out[i] = j.cases[i].curve(j)
+			out[i] = j.cases[i].curve(j, control)
 		case j.pass != nil:
-			out[i] = *j.pass
-			out[i].Policy = c.Policy.String()
+			out[i] = j.pass.Curve(j.info, c.Policy.String(), j.Pairs)
+			out[i].Complete = j.passed
 		}
 	}
 	return out

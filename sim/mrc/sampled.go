@@ -41,8 +41,10 @@ type SampledLRU struct {
 	rare, rareHot    [kinds]uint64 // accesses of the kinds but fetches, sampled or not; these, of hot pages
 	hotAccesses      uint64        // accesses of hot pages, all kinds
 	positions        uint64        // accesses of all kinds
-	sampled          uint64
-	phase            float64 // where in its range of depths the next access is counted
+	sampled          uint64        // of sampled pages
+	bucket           bool          // depths are in buckets of frames of the whole
+	seen             int           // distinct pages so far
+	phase            float64       // where in its range of depths the next access is counted
 }
 
 // hotAfter is how often a page must have been chosen to be hot: it was then used
@@ -95,6 +97,9 @@ const chosenDomain = 0x63686f73
 // appearance, and are below pages.
 func (s *SampledLRU) Run(accs []tier.Access, pages int) {
 	s.positions += uint64(len(accs))
+	if s.set.limit == 0 {
+		s.meet(pages) // at a rate that falls, pages are decided on as they come
+	}
 	if !s.apart() {
 		s.run(accs)
 		return
@@ -133,27 +138,30 @@ func (s *SampledLRU) begin() {
 
 // run takes accesses where hot pages are not counted apart.
 func (s *SampledLRU) run(accs []tier.Access) {
-	words, known := s.set.words, s.set.pages
+	words, known, seen := s.set.words, s.set.pages, s.seen
 	for _, a := range accs {
 		p, op := a.Page(), a.Op()
+		seen = max(seen, int(p)+1)
 		if int(p) >= known {
-			s.meet(p)
+			s.meet(int(p) + 1)
 			words, known = s.set.words, s.set.pages
 		}
 		if sampled := words[p/64].sampled >> (p % 64) & 1; sampled != 0 || op > tier.Write {
 			s.take(p, op, sampled, 0)
 		}
 	}
+	s.seen = seen
 }
 
 // runMarking takes accesses and leaves a bookmark at each one's page.
 func (s *SampledLRU) runMarking(accs []tier.Access) {
 	words, known, bookmark, next := s.set.words, s.set.pages, s.bookmark, s.stack.next
-	hotAccesses := uint64(0)
+	hotAccesses, seen := uint64(0), s.seen
 	for _, a := range accs {
 		p, op := a.Page(), a.Op()
+		seen = max(seen, int(p)+1)
 		if int(p) >= known {
-			s.meet(p)
+			s.meet(int(p) + 1)
 			words, known, bookmark = s.set.words, s.set.pages, s.bookmark
 		}
 		w := &words[p/64]
@@ -166,13 +174,20 @@ func (s *SampledLRU) runMarking(accs []tier.Access) {
 		bookmark[p] = next
 	}
 	s.hotAccesses += hotAccesses
+	s.seen = seen
 }
 
-// meet makes room for page p, which is new, and decides on it.
-func (s *SampledLRU) meet(p placement.Page) {
-	left := s.set.grow(int(p) + 1)
+// meet makes room for the pages below pages, and decides on those that are new.
+func (s *SampledLRU) meet(pages int) {
+	if pages <= s.set.pages {
+		return
+	}
+	left := s.set.grow(pages)
 	s.stack.grow(s.set.ever)
-	for _, gone := range left { // p itself may be one
+	if len(left) > 0 && !s.bucket {
+		s.toBuckets()
+	}
+	for _, gone := range left { // a new one may be among them
 		s.stack.remove(gone.entry)
 	}
 	if s.apart() {
@@ -239,11 +254,28 @@ func (s *SampledLRU) weight() float64 {
 // which stands for so many; at a rate that changes, consecutive accesses are
 // spread evenly over that range.
 func (s *SampledLRU) count(t *tally, depth uint32, weight float64) {
-	if s.set.limit == 0 {
+	if !s.bucket {
 		t.add(int(depth), weight)
 		return
 	}
 	t.add(spread(depth, s.weight(), &s.phase), weight)
+}
+
+// toBuckets goes over to depths in frames of the whole trace, when the first page
+// leaves the sample: until then they were that, too.
+func (s *SampledLRU) toBuckets() {
+	s.bucket = true
+	for kind := range s.cold {
+		for _, t := range []*tally{&s.cold[kind], &s.hot[kind]} {
+			var b tally
+			for d, w := range t.depths {
+				if w > 0 {
+					b.add(bucketOf(uint64(d)), w)
+				}
+			}
+			*t = b
+		}
+	}
 }
 
 // goldenRatio spreads the fractions of its multiples evenly over 0 to 1.
@@ -261,10 +293,13 @@ func spread(depth uint32, pages float64, phase *float64) int {
 
 // Profile is what was measured so far. It does not change when s goes on.
 func (s *SampledLRU) Profile() *Profile {
-	p := &Profile{Method: s.method, SampledPages: s.set.live, Pages: s.set.pages, SampledAccesses: s.sampled,
-		share: float64(s.set.live) / float64(max(s.set.pages, 1)), bucket: s.set.limit > 0}
-	if s.set.limit > 0 {
+	p := &Profile{Method: s.method, SampledPages: s.set.live, Pages: s.seen, SampledAccesses: s.sampled,
+		share: float64(s.set.live) / float64(max(s.set.pages, 1)), bucket: s.bucket}
+	switch {
+	case s.bucket:
 		p.Method.Rate = s.set.rate()
+	case s.set.limit > 0: // every page is sampled
+		p.Method = Method{Rate: 1, Seed: s.method.Seed, Correction: CorrectHot}
 	}
 	for kind := range p.kinds {
 		k := &p.kinds[kind]
@@ -278,5 +313,8 @@ func (s *SampledLRU) Profile() *Profile {
 	f.hotAll = float64(s.hotAccesses - s.rareHot[overwrites] - s.rareHot[prefetches])
 	p.sum()
 	p.correct()
+	if p.Method.exact() {
+		p.Method.Correction = ""
+	}
 	return p
 }

@@ -42,7 +42,7 @@ func (j *jobs) plan(t *sim.Trace, rate float64) error {
 		if j.sample == nil {
 			j.sample = t.Sample(rate, j.Seed)
 		}
-		r, err := newCaseRuns(c, j.Pairs, j.sample)
+		r, err := newCaseRuns(c, j.Pairs, j.sample, j.controlled())
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (j *jobs) plan(t *sim.Trace, rate float64) error {
 }
 
 // newCaseRuns finds the sizes to simulate.
-func newCaseRuns(c Case, pairs []Pair, s *sim.Sample) (*caseRuns, error) {
+func newCaseRuns(c Case, pairs []Pair, s *sim.Sample, controlled bool) (*caseRuns, error) {
 	r := &caseRuns{Case: c, results: map[Pair]*outcome{}}
 	if !c.Bound {
 		r.scaled = c.Policy.Scaled(s.Share)
@@ -61,8 +61,10 @@ func newCaseRuns(c Case, pairs []Pair, s *sim.Sample) (*caseRuns, error) {
 	for _, p := range pairs {
 		mini := Pair{GPU: s.Frames(p.GPU), Host: s.Frames(p.Host)}
 		if c.Bound {
-			// Rounded up, so that it bounds every other curve.
-			mini = Pair{GPU: max(mini.Frames(), int(math.Ceil(float64(p.Frames())*s.Share-1e-9)))}
+			mini = Pair{GPU: mini.Frames()}
+			if !controlled { // rounded up, so that it bounds LRU's curve too
+				mini.GPU = max(mini.GPU, int(math.Ceil(float64(p.Frames())*s.Share-1e-9)))
+			}
 		} else if err := r.try(mini); err != nil {
 			var small *placement.SizeError
 			if !errors.As(err, &small) {
@@ -137,14 +139,9 @@ func (j *jobs) policies(ctx context.Context) error {
 
 // set estimates the whole's counts from a simulation's.
 func (o *outcome) set(s *sim.Sample, r *sim.Result) {
-	accesses := float64(s.Whole.Accesses)
-	t := Tally{Fetches: s.Count(r.T3Fetches), Overwrites: s.Count(r.Overwrites), T2Hits: s.Count(r.T2Hits),
-		PrefetchReads: min(s.Count(r.PrefetchReads), float64(s.Whole.Prefetches))}
-	if sum := t.Fetches + t.Overwrites + t.T2Hits; sum > accesses {
-		t.Fetches, t.Overwrites, t.T2Hits = t.Fetches*accesses/sum, t.Overwrites*accesses/sum, t.T2Hits*accesses/sum
-	}
-	t.T1Hits = accesses - t.Fetches - t.Overwrites - t.T2Hits
-	o.tally, o.done = t, true
+	o.tally = Tally{T1Hits: float64(s.Whole.Accesses) - s.Count(r.Accesses-r.T1Hits), Fetches: s.Count(r.T3Fetches),
+		Overwrites: s.Count(r.Overwrites), PrefetchReads: s.Count(r.PrefetchReads)}
+	o.done = true
 }
 
 // bounds computes Belady's MIN at the sizes of the bounds.
@@ -179,7 +176,7 @@ func (j *jobs) bound(ctx context.Context, frames int, o *outcome) error {
 		j.tick(n)
 		accs = accs[n:]
 	}
-	o.tally, o.done = Tally{Fetches: min(j.sample.Count(b.Reads()), float64(j.sample.Whole.Accesses+j.sample.Whole.Prefetches))}, true
+	o.tally, o.done = Tally{Fetches: j.sample.Count(b.Reads())}, true
 	return nil
 }
 
@@ -188,7 +185,7 @@ func (j *jobs) bound(ctx context.Context, frames int, o *outcome) error {
 const coarse = 10
 
 // curve is what the simulations gave.
-func (r *caseRuns) curve(j *jobs) Curve {
+func (r *caseRuns) curve(j *jobs, control *control) Curve {
 	c := Curve{Trace: j.sample.Whole, Policy: "belady", Bound: r.Bound, Kind: Simulated, Complete: true, Method: j.Method, PolicySeed: j.PolicySeed}
 	if !r.Bound {
 		c.Policy = r.Policy.String()
@@ -196,7 +193,7 @@ func (r *caseRuns) curve(j *jobs) Curve {
 	if j.sample.Share < 1 {
 		c.Kind = Miniature
 	}
-	c.Rate = j.sample.Rate
+	c.Rate, c.Correction = j.sample.Rate, j.correction(control)
 	c.sampled(j.sample.Trace.Info.Pages)
 	if len(r.tooFew) > 0 {
 		c.warn("%d of %d sizes are left out, up to %d GPU and %d host frames: %v", len(r.tooFew), len(r.tooFew)+len(r.pairs),
@@ -212,9 +209,10 @@ func (r *caseRuns) curve(j *jobs) Curve {
 		case !o.done:
 			c.Complete = false
 		case r.Bound:
-			c.Points = append(c.Points, boundPoint(p, o.tally.Fetches, c.Trace))
+			reads := control.bound(o.tally.Fetches, p, r.mini[i])
+			c.Points = append(c.Points, boundPoint(p, min(reads, float64(c.Trace.Accesses+c.Trace.Prefetches)), c.Trace))
 		default:
-			c.Points = append(c.Points, newPoint(p, o.tally, c.Trace))
+			c.Points = append(c.Points, newPoint(p, control.policy(o.tally, p, r.mini[i]).within(c.Trace), c.Trace))
 		}
 	}
 	if small > 0 && c.Kind == Miniature {

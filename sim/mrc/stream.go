@@ -22,7 +22,7 @@ func RunStream(ctx context.Context, s *sim.Stream, r Request) ([]Curve, error) {
 	j := &jobs{Request: &r, stacked: r.hasStack()}
 	var m measurer
 	var keep *keeper
-	if j.stacked {
+	if j.stacked || !r.exact() {
 		m = r.newMeasurer(0)
 	}
 	if slices.ContainsFunc(r.Cases, func(c Case) bool { return c.Bound || !IsStack(c.Policy) }) {
@@ -37,7 +37,7 @@ func RunStream(ctx context.Context, s *sim.Stream, r Request) ([]Curve, error) {
 		return nil, err
 	}
 	if m != nil {
-		j.passed(m.Profile(), info, failure == nil)
+		j.pass, j.info, j.passed = m.Profile(), info, failure == nil
 	}
 	if keep == nil {
 		j.cases = make([]*caseRuns, len(r.Cases))
@@ -95,6 +95,7 @@ func readAll(ctx context.Context, s *sim.Stream, m measurer, keep *keeper, progr
 // keeper keeps the sampled accesses of a stream. At a limit of pages those with
 // the largest sample points leave when there are too many.
 type keeper struct {
+	rate        float64 // as asked for
 	seed, below uint64
 	limit       int // 0: none
 	pages       int
@@ -108,7 +109,8 @@ const firstFilter = 1 << 20
 
 func newKeeper(m Method) *keeper {
 	k := &keeper{seed: m.Seed, below: sim.SampledBelow(1), limit: m.MaxPages, filterAt: firstFilter}
-	if m.Rate > 0 {
+	if m.Rate > 0 && m.MaxPages == 0 {
+		k.rate = m.Rate
 		k.below = sim.SampledBelow(m.Rate)
 	}
 	return k
@@ -159,7 +161,11 @@ func (k *keeper) filter() {
 // trace is what was kept, as a trace of all pages, and the rate at which it is to
 // be sampled.
 func (k *keeper) trace(info sim.TraceInfo) (*sim.Trace, float64) {
-	return &sim.Trace{Info: info, Accesses: k.accs}, rateBelow(k.below)
+	t := &sim.Trace{Info: info, Accesses: k.accs}
+	if k.rate > 0 {
+		return t, k.rate
+	}
+	return t, rateBelow(k.below)
 }
 
 // rateBelow is the rate at which the sample points below one are sampled.
