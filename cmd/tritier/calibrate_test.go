@@ -121,6 +121,13 @@ func TestCalibrateFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPreset(t, m, cal, dev)
+	for _, path := range m.PathNames() { // those of the base, over the links measured here
+		out, _, err := tritier(t.Context(), "replay", "--model", preset, "--in-flight", "32", "--path", path, "--policy", "lru", "--no-bound")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLines(t, out, "model    own-machine: ", "         modelled time: closed form, the busiest part; virtual time: simulated, 32 accesses in flight by path "+path)
+	}
 
 	// Both may be written again, and nothing else may be written over.
 	for _, flag := range []string{"--output", "--preset"} {

@@ -26,6 +26,8 @@ type replayFlags struct {
 	sizes    sizeFlags
 	policies []string
 	model    string
+	path     string // access path of the model, for timed replays
+	inFlight int    // 0: no virtual time
 	seed     uint64
 	json     bool
 	csv      bool
@@ -55,6 +57,11 @@ four times T1. --host-mem 0 means no host tier.
 Beside every policy stands Belady's bound: the fewest SSD reads that any policy could reach
 with T1 + T2 frames. Times are modelled from a preset's figures, never measured.
 
+The modelled time is a closed form: that of the busiest part, as if all overlapped. With
+--in-flight N each access also goes through the model's machine in virtual time, so many of
+them at once: how long they wait, for what, and what limits the run. Counts stay the same.
+Models may have several access paths ("tritier model show NAME"): --path picks one.
+
 In JSON and CSV, ssd_reads = t3_fetches (accesses that needed the SSD) + prefetch_reads, and is
 what the bound bounds. trace.prefetches counts the trace's prefetch records, prefetches those
 of them that moved a page to T1, and prefetch_reads those of these that read the SSD.
@@ -65,6 +72,7 @@ Placers (where T1's victims go): ` + names(placement.Placers()) + `.`,
   tritier replay --gpu-mem 5% --host-mem 20% --policy lru,gmt-reuse trace.ids.zst
   tritier replay --gpu-frames 1000,2000,4000 --host-frames 0 --policy 'lru,arc,s3-fifo' trace.lis
   tritier replay --policy 'gmt-reuse{t1=clock,t2=fifo}' --model a100-970evo --html report.html trace.csv
+  tritier replay --model v100-4x980pro --path bam --in-flight 256 --policy gmt-reuse
   tritier replay --gpu-mem 5%,10%,20% --plot curves.svg --json`,
 		RunE: func(c *cobra.Command, args []string) error { return replayMain(c, f, args) },
 	}
@@ -91,6 +99,8 @@ func (f *replayFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.policies, "policy", nil, "`POLICY`: an evictor E, or PLACER{t1=E,t2=E,key=value}; a list, or repeated (default: "+strings.Join(defaultPolicies, ", ")+")")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of every random choice")
 	fs.StringVar(&f.model, "model", defaultModel, "source of the modelled times: a preset's `NAME` ("+strings.Join(servicetime.Names(), ", ")+"), a YAML file, or none")
+	fs.IntVar(&f.inFlight, "in-flight", 0, "also replay in virtual time, with `N` accesses under way at once (0: do not)")
+	fs.StringVar(&f.path, "path", "", "access `PATH` of the model for --in-flight (default: the model's first choice)")
 	fs.BoolVar(&f.noBound, "no-bound", false, "do not compute Belady's bound")
 	f.trace.register(fs)
 	f.trace.registerColumns(fs)
@@ -205,7 +215,7 @@ func (f *replayFlags) settings(args []string) (settings, error) {
 			return s, fmt.Errorf("--model: %w", err)
 		}
 	}
-	return s, nil
+	return s, s.checkTiming()
 }
 
 // markPlacers tells default policies that are named like an evictor from it.

@@ -293,7 +293,11 @@ func (r *replayer) jobs(path string, pages int, pageSize uint64) ([]job, error) 
 }
 
 func (r *replayer) options() sim.Options {
-	return sim.Options{Bound: !r.noBound, Workers: r.workers}
+	o := sim.Options{Bound: !r.noBound, Workers: r.workers, Timed: r.timing()}
+	if o.Timed != nil {
+		o.Model = r.model.get()
+	}
+	return o
 }
 
 // add adds a trace's results, with the modelled times, to the report.

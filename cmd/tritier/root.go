@@ -33,7 +33,7 @@ Nothing needs a GPU or a drive but what measures one.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReplayCommand(), newTuneCommand(), newTraceCommand(), newNVMeCommand())
 	root.AddCommand(newDoctorCommand(), newCalibrateCommand(), newBenchCommand())
-	root.AddCommand(newRunCommand(), newCheckCommand(), newHeadersCommand())
+	root.AddCommand(newRunCommand(), newCheckCommand(), newHeadersCommand(), newModelCommand())
 	root.SetFlagErrorFunc(flagError)
 	version := root.Flags().Bool("version", false, "say which build this is")
 	group := root.RunE

@@ -94,7 +94,12 @@ func (d document) check(path string) error {
 	defer f.Close() // nothing was written
 	head := make([]byte, 512)
 	n, _ := io.ReadFull(f, head) // a short file, or one that cannot be read, is no such document
-	text := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n"))
+	text := bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n")
+	for i, b := range text { // not bytes.ToLower: a picture is no UTF-8, of which that replaces bytes
+		if 'A' <= b && b <= 'Z' {
+			text[i] = b - 'A' + 'a'
+		}
+	}
 	for _, start := range d.starts {
 		if bytes.HasPrefix(text, []byte(start)) {
 			return nil
