@@ -150,7 +150,7 @@ func config(t *testing.T, spec string, t1, t2, pages int, seed uint64, pins plac
 }
 
 var planPolicies = []string{"bypass", "tier-order", "random", "gmt-reuse{vtd-direct=8,k=1,fit-every=64}",
-	"tier-order{t1=lru,t2=lru,t2copy=keep}", "gmt-reuse{t2copy=keep,vtd-direct=8}", "random{t1=sieve,t2copy=keep}", "tier-order{t1=fifo}"}
+	"tier-order{t1=lru,t2=lru,t2copy=keep}", "gmt-reuse{t2copy=keep,vtd-direct=8}", "adaptive{vtd-direct=8,k=1,fit-every=64}", "adaptive{t2copy=keep,vtd-direct=8}", "random{t1=sieve,t2copy=keep}", "tier-order{t1=fifo}"}
 
 // seeds is how many random histories a case has: fewer in short tests.
 func seeds(n uint64) uint64 {

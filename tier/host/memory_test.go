@@ -18,7 +18,7 @@ import (
 const testPage = 64
 
 var policies = []string{"bypass", "tier-order", "random", "gmt-reuse{vtd-direct=8,k=1,fit-every=64}",
-	"gmt-reuse{t2copy=keep,vtd-direct=8}", "tier-order{t1=lru,t2=lru,t2copy=keep}"}
+	"gmt-reuse{t2copy=keep,vtd-direct=8}", "tier-order{t1=lru,t2=lru,t2copy=keep}", "adaptive{vtd-direct=8,k=1,fit-every=64}", "adaptive{t2copy=keep}"}
 
 var sizes = [][3]int{{1, 0, 2}, {1, 1, 2}, {2, 1, 3}, {4, 3, 4}, {5, 1, 32}, {16, 32, 64}}
 
