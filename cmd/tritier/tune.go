@@ -72,7 +72,7 @@ Placers: ` + names(placement.Placers()) + `.`,
   tritier tune --engine gpu --out best.yaml --html tuning.html a.ids.zst b.ids.zst --across worst
   tritier tune --objective time=1,ssd-writes=0.5 --max-writes-per-day 2TiB --access-rate 1e6 trace.csv
   tritier tune --budget 400 --gpu-price 25 --host-price 3 --max-host-mem 128GiB trace.ids.zst
-  tritier tune --state tuning.journal trace.ids.zst   # Ctrl-C, then again: it goes on`,
+  tritier tune --state tuning.journal trace.ids.zst`,
 		RunE: func(c *cobra.Command, args []string) error { return tuneMain(c, f, args) },
 	}
 	f.register(c)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 
@@ -95,6 +97,11 @@ func (t *tuner) refuseInputs() error {
 
 // openOutputs finds out before the run whether files can be written.
 func (t *tuner) openOutputs() error {
+	if t.out != "" {
+		if err := checkPolicyFile(t.out); err != nil {
+			return fmt.Errorf("--out %w", err)
+		}
+	}
 	if t.html == "" {
 		return nil
 	}
@@ -106,6 +113,21 @@ func (t *tuner) openOutputs() error {
 		return fmt.Errorf("--html: %w", err)
 	}
 	return nil
+}
+
+// checkPolicyFile refuses to write a policy over something else, or where no
+// file can be made.
+func checkPolicyFile(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		if _, err := placement.LoadFile(path); err != nil {
+			return fmt.Errorf("%s: exists and is no saved policy: delete it, or name another file", path)
+		}
+	}
+	probe, err := os.CreateTemp(filepath.Dir(path), ".policy-*")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 func (t *tuner) discard() {

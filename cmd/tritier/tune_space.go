@@ -43,7 +43,7 @@ func (s *spaceFlags) register(fs *pflag.FlagSet) {
 //	placers: [tier-order, gmt-reuse]
 //	t1: [lru, s3-fifo]
 //	engine: host
-//	values:
+//	values: # beside the defaults
 //	  gmt-reuse.window: [1024, 4096]
 //	  s3-fifo.small: [0.05, 0.1]
 type spaceFile struct {

@@ -16,7 +16,7 @@ import (
 type Space struct {
 	Placers []string // nil: all
 	T1, T2  []string // evictors; nil: all
-	// Values are the values to try of a parameter by POLICY.PARAMETER, such as
+	// Values are the values to try, beside the default, of POLICY.PARAMETER, such as
 	// gmt-reuse.window or s3-fifo.small; others have steps around their default.
 	Values map[string][]string
 	// Accepts, if not nil, says why a policy cannot be used.

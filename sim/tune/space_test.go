@@ -135,7 +135,7 @@ func TestSpaceRefuses(t *testing.T) {
 	}
 }
 
-// Values that the user names are the only ones.
+// Values that the user names, and the default, are the only ones.
 func TestSpaceValues(t *testing.T) {
 	p := quick(t)
 	p.Space = Space{Placers: []string{"gmt-reuse"}, T1: []string{"s3-fifo"}, T2: []string{"fifo"},
