@@ -101,6 +101,20 @@ var kernelPolicies = []tritier.Config{
 	{T1: 30 * page, T2: 40 * page, Policy: "random{t1=clock,t2=fifo}"},
 }
 
+// TestKernelLanes: the same with warps of several lanes, as on a GPU.
+func TestKernelLanes(t *testing.T) {
+	defer kernelsfake.UseLanes(4)()
+	onDevice(t, func(t *testing.T, driver *cuda.Driver) {
+		for i, name := range workload.Names() {
+			x := openDevice(t, driver, kernelPolicies[i%len(kernelPolicies)], name)
+			if err := x.run(t, sized(t, name, workload.Params{Bytes: 160 << 10, Kernels: true, Iterations: 1})); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			x.end(t)
+		}
+	})
+}
+
 // TestKernels: whatever the policy and sizes, each workload's kernels compute what its
 // reference does.
 func TestKernels(t *testing.T) {

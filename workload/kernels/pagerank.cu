@@ -67,12 +67,17 @@ struct Sums {
     }
     // add takes what n neighbours from lane 0 on contribute.
     TRITIER_DEVICE void add(float x, uint64_t n) {
+        uint32_t bits;
+        __builtin_memcpy(&bits, &x, 4);
         for (uint32_t lane = 0; lane < n; lane++, at++) {
             while (at >= end) {
                 finish();
                 end = ends[vertex];
             }
-            sum += g.from(x, lane);
+            uint32_t theirs = g.from(bits, lane);
+            float one;
+            __builtin_memcpy(&one, &theirs, 4);
+            sum += one;
         }
     }
 };

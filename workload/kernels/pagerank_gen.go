@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d433f201d4f4b88e4fc2b7a3540baabbe9a553253c2ddf1f332e4b35f73d2f03
+// sha256:604a130bdc8242328b3f998c465b219a1d586c4d2bb0443af70475664f7adba9
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte
