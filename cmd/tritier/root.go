@@ -33,7 +33,7 @@ Nothing needs a GPU or a drive but what measures one.`,
 	root.SilenceUsage = true  // an error is one line; --help is a request away
 	root.SilenceErrors = true // main writes it
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newReplayCommand(), newMRCCommand(), newTuneCommand(), newTraceCommand(), newNVMeCommand())
+	root.AddCommand(newReplayCommand(), newTuneCommand(), newTraceCommand(), newNVMeCommand())
 	root.AddCommand(newDoctorCommand(), newCalibrateCommand(), newBenchCommand())
 	root.AddCommand(newRunCommand(), newCheckCommand(), newHeadersCommand(), newModelCommand())
 	root.SetFlagErrorFunc(flagError)
