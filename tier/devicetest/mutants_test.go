@@ -30,6 +30,8 @@ const (
 	little   = "deadline=8000 pin_deadline=7000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
 	narrow   = "deadline=8000 pin_deadline=7000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
 	alone    = "alone=1 deadline=9000 pin_deadline=8000 frames=6 t2=2 spares=3 placer=1 groups=4 rounds=400 interrupts=9"
+	copies   = "deadline=8000 pin_deadline=7000 pages=12 frames=3 t2=13 spares=2 placer=1 keep=1 groups=6 rounds=400 interrupts=6 flush=4"
+	scarce   = "deadline=8000 pin_deadline=7000 frames=2 t2=4 spares=2 placer=1 keep=1 groups=6 rounds=250 interrupts=6 flush=4"
 	recorded = tight + " records=64"
 	hammer   = "mode=hammer deadline=5000 groups=8 rounds=50000 interrupts=4"
 	traps    = "mode=pitfalls"
@@ -84,6 +86,27 @@ var mutants = []mutant{
 	{"a pin is not an acquire", "entry.cuh", "*e = atomic_add_acquire_gpu(entry, kPin)", "*e = atomic_add_relaxed_gpu(entry, kPin)", threads, alone},
 	{"pins in flight are counted", "entry.cuh", "constexpr uint32_t kPinLimit = 1u << 18;", "constexpr uint32_t kPinLimit = 1u << 30;", plain, traps},
 	{"a full house waits for ever", "victim.cuh", "if (s->wait.longer_than(t.e->pin_deadline_ns)) {", "if (s->wait.longer_than(~0ull)) {", plain, traps},
+	{"a write leaves the copy", "copy.cuh", "    if ((e & kDirty) == 0 && t.e->copies != 0) {", "    if ((e & kDirty) != 0 && t.e->copies != 0) {", plain, copies},
+	{"only elements drop the copy", "acquire.cuh", "        will_write(t, p, found != 0 ? e : 0, a.frame);", "", plain, copies},
+	{"elements do not drop the copy", "array_ref.cuh", "        will_write(t, static_cast<uint32_t>(page), e, location_of(e));", "", plain, copies},
+	{"a late write leaves the copy", "acquire.cuh", "will_write(t, p, found != 0 ? e : 0, a.frame);", "if (found != 0) { will_write(t, p, e, a.frame); }", plain, copies},
+	{"two take one copy", "copy.cuh", "return atomic_cas_acq_rel_gpu(t.slot_owner() + slot, page | kCopyMark, owner) == (page | kCopyMark) ? slot : kNone;",
+		"relax();\n    store_release_gpu(t.slot_owner() + slot, owner);\n    return slot;", plain, scarce},
+	{"T2 takes a copy that another has", "order.cuh", "if (slot != own && atomic_cas_acq_rel_gpu(t.slot_owner() + slot, owner, kNone) != owner) {\n            return false;\n        }",
+		"relax();\n        store_release_gpu(t.slot_owner() + slot, kNone);", plain, scarce},
+	{"a copy of another page is the page", "copy.cuh", "    if (slot >= t.e->slots || load_relaxed_gpu(t.slot_owner() + slot) != (page | kCopyMark)) {",
+		"    if (slot < t.e->slots && (load_relaxed_gpu(t.slot_owner() + slot) >> 30) == 1) { page = load_relaxed_gpu(t.slot_owner() + slot) & ~kCopyMark; }\n    if (slot >= t.e->slots) {", plain, scarce},
+	{"T2 may take a copy before it was read", "fill.cuh", "        if (f->slot != kNone && f->copy == 0) {\n            leave_order(t, f->slot);\n        }",
+		"        if (f->slot != kNone && f->copy == 0) {\n            leave_order(t, f->slot);\n        } else if (f->copy != 0) {\n            store_release_gpu(t.slot_owner() + f->slot, f->page | kCopyMark);\n        }", plain, scarce},
+	{"a copy leaves the order", "fill.cuh", "        if (f->slot != kNone && f->copy == 0) {\n            leave_order", "        if (f->slot != kNone) {\n            leave_order", plain, copies},
+	{"a dropped copy keeps its place", "copy.cuh", "        atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);", "        (void)t;", plain, copies},
+	{"a dropped copy stays in the order", "copy.cuh", "        leave_order(t, slot);", "        (void)slot;", plain, traps},
+	{"a dirty page leaves a copy", "acquire.cuh", "t.e->copies != 0 && (k.word & kDirty) == 0 &&", "t.e->copies != 0 &&", plain, copies},
+	{"a page that is written leaves a copy", "acquire.cuh", " && (op == kReadOp || op == kPrefetchOp);", ";", plain, copies},
+	{"a page never takes its own copy's slot", "evict.cuh", "f->copy != 0 ? f->slot : kNone, slot, &o);", "static_cast<uint32_t>(kNone), slot, &o);", plain, "parity"},
+	{"a page's own slot is free twice", "evict.cuh", "        f->copy = 0;\n        *slot = kNone;", "        f->copy = 0;", plain, scarce},
+	{"copies are not T2's victims' kind", "evict.cuh", "    if (o.copy != 0) {\n        if (g.leads()) {\n            count(&t.counts()->t2_evictions);\n        }", "    if (o.copy != 0) {", plain, "parity"},
+	{"a saved copy is another generation's", "evict.cuh", "publish(t.entries + v.page, moved(v.word, kDemoting, v.frame), left(moved(v.word, kResidentT2, slot)));", "publish(t.entries + v.page, moved(v.word, kDemoting, v.frame), moved(v.word, kResidentT2, slot));", plain, traps},
 	{"records of a lap ago count", "record.cuh", "(n + 1) << 32 | page << 2 | op", "(n % 16 + 1) << 32 | page << 2 | op", plain, recorded},
 	{"a full ring is written over", "record.cuh", "        if (load_relaxed_gpu(&h->record_stuck) == taken + 1) {\n            return false;", "        if (load_relaxed_gpu(&h->record_stuck) == taken + 1) {\n            return true;", plain, traps},
 	{"lost records are not counted", "record.cuh", "        count(&t.counts()->lost_records);", "        (void)t;", plain, traps},

@@ -277,6 +277,25 @@ func compareCounts(t *testing.T, w *world, s setup) {
 // gpuIsFake says whether a lane of the GPU at hand is a warp.
 func gpuIsFake(t *testing.T) bool { return strings.Contains(t.Name(), "fake") }
 
+// TestForgetCopies: pages that are dropped take their copies in T2 with them.
+func TestForgetCopies(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		w := newWorld(t, ctx, setup{policy: policies[4], frames: 4, t2: 12, spares: 8, pages: 64})
+		ref := w.ref(t, 0, 16*page, 0)
+		for range 3 { // seven pages go round: those that come back leave copies
+			must(t, w.Elements(t.Context(), ref, tier.Read, pagesOf(0, 7), gpu.Buffer{Bytes: make([]byte, 7)}))
+		}
+		s, err := w.Stats(t.Context())
+		if err != nil || s.Counters.T2Hits == 0 || s.Counters.CopiesSaved == 0 {
+			t.Errorf("%+v, %v", s.Counters, err)
+		}
+		must(t, w.Forget(t.Context(), 0, 16)) // of them, T1 has four
+		must(t, w.Check(t.Context()))
+		history(t, w, 0, rand.New(rand.NewPCG(2, 2)))
+		w.close(t)
+	})
+}
+
 // TestPins: pinned pages stay where they are, and pins that leave no frame say what
 // would do.
 func TestPins(t *testing.T) {

@@ -231,8 +231,45 @@ inline uint32_t dead_recorder() {
     return p.end();
 }
 
+// A page's clean copy in T2, step by step: what moves, and who has the slot.
+inline uint32_t copies_by_hand() {
+    Config c = small_config();
+    c.placer = kTierOrder;
+    c.frames = 1;
+    c.t2 = 2;
+    c.keep = 1;
+    Pitfall p("copies", c);
+    Counts* k = p.w.counts();
+    auto state = [&](const char* what, uint64_t saved, uint64_t demoted, uint64_t evicted, uint64_t copies) {
+        p.want(what, k->copies_saved, saved);
+        p.want("pages demoted by a copy", k->bytes_demoted >> c.page_shift, demoted);
+        p.want("evictions of T2", k->t2_evictions, evicted);
+        p.want("copies", check(&p.w).copies, copies);
+    };
+    p.want("a load", p.load(1) | p.load(2), kTierOk);
+    state("1 went to T2", 0, 1, 0, 0);
+    p.want("a load", p.load(1), kTierOk);
+    state("1 came with a copy, 2 went", 0, 2, 0, 1);
+    p.want("a load", p.load(2), kTierOk);
+    state("2 came with a copy, 1's is the page", 1, 2, 0, 1);
+    p.want("a store", p.store(2, 7), kTierOk);
+    state("2's copy is dropped", 1, 2, 0, 0);
+    p.want("a load", p.load(3), kTierOk);
+    state("2 went", 1, 3, 0, 0);
+    p.want("a load", p.load(1), kTierOk); // T2 is full: 1's own copy is the oldest
+    state("1 came, and its slot is 3's", 1, 4, 1, 0);
+    p.want("a load", p.load(3), kTierOk); // 2, dirty, is the oldest
+    state("3 came with a copy, 1 went for 2", 1, 5, 2, 1);
+    p.want("a load", p.load(4), kTierOk);
+    state("3's copy is the page", 2, 5, 2, 0);
+    uint64_t v = 0;
+    p.want("a load", p.load(2, &v), kTierOk);
+    p.want("what was written", v, 7);
+    return p.end();
+}
+
 inline uint32_t run_pitfalls() {
-    return dead_recorder() + all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
+    return copies_by_hand() + dead_recorder() + all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
 }
 
 }  // namespace rig

@@ -95,13 +95,16 @@ inline uint32_t two_flushes() {
 
 // The page leaves its frame while it is read without a pin: for good, or for so
 // long that another was there.
-inline uint32_t torn_glance() {
+inline uint32_t torn_glance(bool copies) {
     Config c = small_config();
     c.frames = 1;
-    Pitfall p("torn glance", c);
+    c.keep = copies ? 1 : 0;
+    c.placer = copies ? kTierOrder : kBypass;
+    Pitfall p(copies ? "torn glance with copies" : "torn glance", c);
     array_ref<Hooked, MemoryStore> hooked = p.w.array<Hooked>();
     p.want("a store", p.store(3, 33), kTierOk);
     p.want("another store", p.store(4, 44), kTierOk);
+    p.want("a flush", flush_part(p.g, p.t, 0, 1), kTierOk); // only clean pages leave copies
     for (bool back : {false, true}) {
         p.want("a load", p.load(3), kTierOk);
         before_load = [&p] { p.load(4); };
@@ -111,6 +114,7 @@ inline uint32_t torn_glance() {
         p.want("its status", status, kTierOk);
         p.want("its value", v, 33);
     }
+    p.want("copies were of use", p.w.counts()->copies_saved != 0, copies);
     return p.end();
 }
 
@@ -164,7 +168,7 @@ inline uint32_t compaction_waits() {
 }
 
 inline uint32_t run_races() {
-    return failed_waiters() + two_flushes() + torn_glance() + unsettled_entry() + compaction_waits();
+    return failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
 }
 
 }  // namespace rig
