@@ -5,10 +5,15 @@
 // The dense ones follow Rodinia (multi-vector-add, pathfinder, hotspot, backprop,
 // srad), the graph ones run on a Kronecker graph as the GAP benchmark suite
 // generates it (bfs, sssp, pagerank), and embedding-gather is the look-up of a
-// recommender. They keep the originals' launches, wave fronts, stencils and
-// frontiers: what one launch's resident threads touch at a time is one batch of
-// the Memory. The arithmetic runs on the CPU, over values that Gather and Read
-// brought to it; the page traffic is that of the GPU program.
+// recommender.
+//
+// Each has two forms. As batches (Run) they keep the originals' launches, wave
+// fronts, stencils and frontiers: what one launch's resident threads touch at a time
+// is one batch of the Memory. The arithmetic runs on the CPU, over values that Gather
+// and Read brought to it; the page traffic is that of the GPU program. As kernels
+// (RunKernels, over package kernels) they are CUDA programs that use the arrays
+// themselves, on a Memory whose engine is gpu. Both forms have the same arrays,
+// inputs and results.
 //
 // # Life of a workload
 //
@@ -16,6 +21,17 @@
 //	err = w.Setup(ctx, mem)  // makes and fills the arrays
 //	err = w.Run(ctx, mem)    // what is measured
 //	err = w.Verify(ctx, mem) // against a reference computed in ordinary memory
+//
+// As kernels, with Params.Kernels, on a stream of mem.GPU():
+//
+//	d, err := workload.NewDevice(mem, stream, w.Name())
+//	err = w.RunKernels(ctx, d)
+//	err = d.Close()
+//
+// What the kernels know of a graph's vertices (levels, distances, masks, ranks) is in
+// tiered arrays, as the graph itself: it grows with the data. Ordinary GPU memory
+// holds only what does not: scratch memory for each warp, at most 1 GiB in all, and
+// the numbers of the rows that are looked up next, which come from the host.
 //
 // # Randomness
 //
@@ -34,7 +50,9 @@
 //
 // Results are compared bit by bit. Integers are exact; floating-point ones are
 // computed in the same order of operations as the reference, every product
-// rounded before it is added, so that no processor fuses the two.
+// rounded before it is added, so that no processor fuses the two. Searches of graphs
+// from 2^21 vertices on are not compared with another search but proved right, edge by
+// edge, on all processors.
 //
 // # Concurrency
 //
