@@ -15,20 +15,21 @@ type Candidate struct {
 
 func (c Candidate) key() string { return strconv.Itoa(c.Size) + " " + c.Policy.String() }
 
-// extra is how many of its settings are not at their default, evictors other
-// than the placer's own included.
-func (c Candidate) extra() (n int) {
-	for _, set := range c.Policy.Settings() {
-		if set.Value != set.Default {
-			n++
-		}
+// complexity decides between candidates that do equally well: first by how many
+// settings are not at their default, evictors other than the placer's own
+// included, then by how many settings there are.
+func (c Candidate) complexity() (n int) {
+	settings := c.Policy.Settings()
+	for _, set := range settings {
+		n += differ(set.Value, set.Default)
 	}
 	for _, i := range placement.Placers() {
 		if i.Name == c.Policy.Placer() {
 			n += differ(i.T1, evictorName(c.Policy, placement.KeyT1)) + differ(i.T2, evictorName(c.Policy, placement.KeyT2))
 		}
 	}
-	return n
+	const most = 1 << 10 // no policy has as many settings
+	return n*most + len(settings)
 }
 
 func differ(a, b string) int {

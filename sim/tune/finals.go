@@ -36,7 +36,7 @@ func (s *search) finals(ctx context.Context, r *Report) error {
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(out[a].Train.Score.compare(out[b].Train.Score, &s.p.Objective),
-			cmp.Compare(list[a].extra(), list[b].extra()), cmp.Compare(list[a].key(), list[b].key()))
+			cmp.Compare(list[a].complexity(), list[b].complexity()), cmp.Compare(list[a].key(), list[b].key()))
 	})
 	for _, i := range order {
 		r.Ranking = append(r.Ranking, out[i])

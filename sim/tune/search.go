@@ -250,13 +250,13 @@ func (s *search) ranked(at int) []Candidate {
 	type entry struct {
 		Candidate
 		score Score
-		extra int
+		extra int // complexity
 		key   string
 	}
 	var list []entry
 	for _, c := range s.tried {
 		if score, ok := s.score(c, at); ok {
-			list = append(list, entry{c, score, c.extra(), c.key()})
+			list = append(list, entry{c, score, c.complexity(), c.key()})
 		}
 	}
 	slices.SortFunc(list, func(a, b entry) int {
