@@ -19,11 +19,12 @@ host memory (T2) or on NVMe drives (T3). This command runs programs over such ar
 headers for kernels of your own (headers), verifies stores (check), says what a machine can do and
 how to get what it lacks (doctor), measures its copies, I/O and drives against their own limits
 (calibrate, bench, nvme), answers what the three tiers would do with a program's accesses under
-any placement policy (replay), finds the best of these (tune), shows what modelled machines are
-made of (model), and makes, converts and describes traces of accesses (trace).
+any placement policy (replay) and of any size (mrc), finds the best of these (tune), shows what
+modelled machines are made of (model), and makes, converts and describes traces of accesses (trace).
 Nothing needs a GPU or a drive but what measures one.`,
 		Example: `  tritier doctor
   tritier replay
+  tritier mrc
   tritier tune
   tritier run bfs --scale 14
   tritier bench copy
@@ -33,7 +34,7 @@ Nothing needs a GPU or a drive but what measures one.`,
 	root.SilenceUsage = true  // an error is one line; --help is a request away
 	root.SilenceErrors = true // main writes it
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newReplayCommand(), newTuneCommand(), newTraceCommand(), newNVMeCommand())
+	root.AddCommand(newReplayCommand(), newMRCCommand(), newTuneCommand(), newTraceCommand(), newNVMeCommand())
 	root.AddCommand(newDoctorCommand(), newCalibrateCommand(), newBenchCommand())
 	root.AddCommand(newRunCommand(), newCheckCommand(), newHeadersCommand(), newModelCommand())
 	root.SetFlagErrorFunc(flagError)

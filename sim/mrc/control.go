@@ -47,18 +47,20 @@ func (c *control) policy(t Tally, at, mini Pair) Tally {
 	}
 	whole, small := c.whole.At(at.GPU, at.Host), c.mini.At(mini.GPU, mini.Host)
 	t.T1Hits += whole.T1Hits - (float64(c.whole.Accesses) - c.scale*(float64(c.mini.Accesses)-small.T1Hits))
-	t.Fetches += whole.Fetches - c.scale*small.Fetches
+	t.Fetches = max(t.Fetches+whole.Fetches-c.scale*small.Fetches, c.whole.kinds[fetches].first)
 	t.Overwrites += whole.Overwrites - c.scale*small.Overwrites
 	t.PrefetchReads += whole.PrefetchReads - c.scale*small.PrefetchReads
 	return t
 }
 
-// bound corrects a bound's SSD reads likewise.
+// bound corrects a bound's SSD reads likewise. Whatever the policy, the first use
+// of a page reads it.
 func (c *control) bound(reads float64, at, mini Pair) float64 {
 	if c == nil {
 		return reads
 	}
-	return reads + c.whole.At(at.GPU, at.Host).SSDReads() - c.scale*c.mini.At(mini.GPU, mini.Host).SSDReads()
+	reads += c.whole.At(at.GPU, at.Host).SSDReads() - c.scale*c.mini.At(mini.GPU, mini.Host).SSDReads()
+	return max(reads, c.whole.kinds[fetches].first)
 }
 
 // within makes counts those of a trace: none negative, and together as many as

@@ -215,8 +215,26 @@ func (r *caseRuns) curve(j *jobs, control *control) Curve {
 			c.Points = append(c.Points, newPoint(p, control.policy(o.tally, p, r.mini[i]).within(c.Trace), c.Trace))
 		}
 	}
+	if r.Bound {
+		fall(c.Points)
+	}
 	if small > 0 && c.Kind == Miniature {
 		c.warn("a tier of fewer than %d frames of the miniature stands for each of %d sizes: they are coarse", coarse, small)
 	}
 	return c
+}
+
+// fall makes reads of a bound fall with the size, as MIN's do: what a sample adds
+// to that is chance.
+func fall(points []Point) {
+	order := make([]*Point, len(points))
+	for i := range points {
+		order[i] = &points[i]
+	}
+	slices.SortStableFunc(order, func(a, b *Point) int { return a.Frames() - b.Frames() })
+	for i := 1; i < len(order); i++ {
+		if last := order[i-1]; order[i].SSDReads > last.SSDReads {
+			order[i].SSDReads, order[i].MissRatio = last.SSDReads, last.MissRatio
+		}
+	}
 }

@@ -182,9 +182,9 @@ func (t *TraceCurves) missRows(n int) [][]string {
 		if len(pairs) > n && i*n/len(pairs) == (i+1)*n/len(pairs) {
 			continue
 		}
-		row := []string{tierText(p.GPU, size)}
+		row := []string{bytesText(uint64(p.GPU), size)}
 		if host {
-			row = []string{tierText(p.Frames(), size), tierText(p.GPU, size), tierText(p.Host, size)}
+			row = []string{bytesText(uint64(p.Frames()), size), row[0], bytesText(uint64(p.Host), size)}
 		}
 		for _, c := range t.Curves {
 			cell := none
@@ -259,7 +259,7 @@ func savedCells(saved int64, now uint64) []string {
 	}
 	share := none
 	if now > 0 {
-		share = fmt.Sprintf("%.1f", 100*float64(saved)/float64(now))
+		share = strings.Replace(fmt.Sprintf("%.1f", 100*float64(saved)/float64(now)), "-0.0", "0.0", 1)
 	}
 	return []string{sign + units.FormatCount(uint64(n)), share}
 }

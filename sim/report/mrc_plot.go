@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -14,6 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/sim/mrc"
 )
 
 // Plot writes one picture in a format of Formats: for each trace its curves over
@@ -72,13 +74,60 @@ func (t *TraceCurves) figure() (figure, bool) {
 	if hi == 0 {
 		return figure{}, false
 	}
-	spread(lines[:t.policies()])
-	h := max(curveHeight, curveHead+30+legendStep*vg.Length(len(lines)+1))
+	partCovered(lines[:t.policies()])
+	drawn := lines
+	if now := t.now(); now >= lo && now <= hi {
+		drawn = append(slices.Clone(lines), curve{label: "what there is", color: muted, dashes: nowDashes, points: nowLine(now, lines)})
+	}
+	axis := "T1 size"
+	if slices.ContainsFunc(t.pairs(), func(p mrc.Pair) bool { return p.Host > 0 }) {
+		axis = "T1 + T2 size"
+	}
+	h := max(curveHeight, curveHead+30+legendStep*vg.Length(len(drawn)+1))
 	return figure{w: figureWidth, h: h, draw: func(dc draw.Canvas) {
 		t.head(dc)
-		sizePanel(draw.Crop(dc, margin, -margin-legendWidth, 6, -curveHead), lines, lo, hi, points <= dotsUpTo, t.now())
-		legend(draw.Crop(dc, dc.Max.X-dc.Min.X-legendWidth, -margin, 0, -curveHead), lines)
+		sizePanel(draw.Crop(dc, margin, -margin-legendWidth, 6, -curveHead), drawn, axis, lo, hi, points <= dotsUpTo)
+		legend(draw.Crop(dc, dc.Max.X-dc.Min.X-legendWidth, -margin, 0, -curveHead), drawn)
 	}}, true
+}
+
+// nowDashes are those of the line that marks the memory that there is.
+var nowDashes = []vg.Length{1.5, 2.5}
+
+// nowLine is that line, as high as the curves.
+func nowLine(now float64, lines []curve) plotter.XYs {
+	top := 0.0
+	for _, l := range lines {
+		for _, xy := range l.points {
+			top = max(top, xy.Y)
+		}
+	}
+	return plotter.XYs{{X: now, Y: top}, {X: now, Y: 0}}
+}
+
+// partCovered dashes a curve that lies on an earlier one over most of its
+// length, so that both are seen. Curves all meet at the ends.
+func partCovered(lines []curve) {
+	for i := range lines {
+		below := 0
+		for _, other := range lines[:i] {
+			same := 0
+			for k := range min(len(other.points), len(lines[i].points)) {
+				a, b := other.points[k], lines[i].points[k]
+				if a.X == b.X && math.Abs(a.Y-b.Y) <= 0.004*max(a.Y, b.Y) {
+					same++
+				}
+			}
+			if 2*same > len(lines[i].points) {
+				below++
+			}
+		}
+		if below > 0 {
+			const period = vg.Length(14)
+			on := period / vg.Length(1+min(below, 5))
+			lines[i].dashes = []vg.Length{on, period - on}
+		}
+	}
 }
 
 // policies is the number of curves before the bound, which comes last.
@@ -123,10 +172,10 @@ func (t *TraceCurves) precision() string {
 }
 
 // sizePanel draws curves over a logarithmic axis of sizes.
-func sizePanel(dc draw.Canvas, lines []curve, lo, hi float64, dots bool, now float64) {
+func sizePanel(dc draw.Canvas, lines []curve, axis string, lo, hi float64, dots bool) {
 	p := plot.New()
 	p.BackgroundColor = nil
-	axisStyle(&p.X, "T1 + T2 size")
+	axisStyle(&p.X, axis)
 	axisStyle(&p.Y, "SSD reads, % of accesses")
 	if hi/lo > 4 {
 		p.X.Scale = plot.LogScale{}
@@ -142,7 +191,7 @@ func sizePanel(dc draw.Canvas, lines []curve, lo, hi float64, dots bool, now flo
 			continue
 		}
 		p.Add(&plotter.Line{XYs: l.points, LineStyle: draw.LineStyle{Color: l.color, Width: 1.6, Dashes: l.dashes}})
-		if dots || len(l.points) == 1 {
+		if dots && l.color != muted || len(l.points) == 1 {
 			p.Add(&plotter.Scatter{XYs: l.points, GlyphStyle: draw.GlyphStyle{Color: l.color, Radius: 2, Shape: draw.CircleGlyph{}}})
 		}
 		for _, xy := range l.points {
@@ -151,9 +200,6 @@ func sizePanel(dc draw.Canvas, lines []curve, lo, hi float64, dots bool, now flo
 	}
 	p.X.Min, p.X.Max = lo, max(hi, lo*1.01)
 	p.Y.Min, p.Y.Max = 0, max(1.04*top, 1e-3)
-	if now >= lo && now <= hi {
-		p.Add(&plotter.Line{XYs: plotter.XYs{{X: now, Y: 0}, {X: now, Y: p.Y.Max}}, LineStyle: draw.LineStyle{Color: muted, Width: 1, Dashes: []vg.Length{1.5, 2.5}}})
-	}
 	p.Y.Tick.Marker = plot.TickerFunc(roundTicks)
 	p.Draw(dc)
 }
