@@ -72,6 +72,7 @@ type Replay struct {
 	ended   uint64
 	toHost  bool // payload ends in host memory
 	flushed int64
+	stuck   bool
 	step    tier.Step
 }
 
@@ -109,15 +110,23 @@ func (r *Replay) Grow(pages int) {
 func (r *Replay) Run(m *tier.Machine, accs []tier.Access) {
 	for _, a := range accs {
 		w := r.take()
+		if w == none {
+			return
+		}
 		m.Step(a, &r.step)
 		r.issue(w, a)
 	}
 }
 
-// take waits, in virtual time, for a request that is not under way.
+// take waits, in virtual time, for a request that is not under way. There always
+// is one, since nobody waits for ever: see issue. If that were not so, Result would
+// say it.
 func (r *Replay) take() int32 {
 	for len(r.free) == 0 {
-		r.engine.step() // someone is under way, and nobody waits for ever: see issue
+		if !r.engine.step() {
+			r.stuck = true
+			return none
+		}
 	}
 	w := r.free[len(r.free)-1]
 	r.free = r.free[:len(r.free)-1]

@@ -95,6 +95,7 @@ func TestByHand(t *testing.T) {
 		accs     []tier.Access
 		want     int64
 		delayed  uint64
+		gpu      int // frames; 0: one
 	}{
 		{"one after another", "tier-order", 1, "", 1, accesses(
 			tier.Read, 0, // read
@@ -114,24 +115,101 @@ func TestByHand(t *testing.T) {
 			copied + // 3
 			write + copied + read + // 4
 			write + copied + read + // 5
-			access, 0},
-		{"without T2", "lru", 0, "", 1, accesses(tier.Write, 0, tier.Read, 1, tier.Write, 2), 3*access + 3*read + write + write, 0},
-		{"both at once", "lru", 0, "", 2, accesses(tier.Read, 0, tier.Read, 0), read + access, 1},
-		{"the frame must be full before it is empty", "lru", 0, "", 2, accesses(tier.Read, 0, tier.Read, 1), 2*read + access, 0},
-		{"read what is still being written", "lru", 0, "", 4, accesses(tier.Write, 0, tier.Read, 1, tier.Read, 0), read + write + read + read + access, 0},
-		{"by way of host memory", "lru", 0, "staged", 1, accesses(tier.Write, 0, tier.Read, 1), read + copied + access + copied + write + read + copied + access, 0},
+			access, 0, 0},
+		{"without T2", "lru", 0, "", 1, accesses(tier.Write, 0, tier.Read, 1, tier.Write, 2), 3*access + 3*read + write + write, 0, 0},
+		{"both at once", "lru", 0, "", 2, accesses(tier.Read, 0, tier.Read, 0), read + access, 1, 0},
+		{"the frame must be full before it is empty", "lru", 0, "", 2, accesses(tier.Read, 0, tier.Read, 1), 2*read + access, 0, 0},
+		// The second two begin when the first two have ended, at 101.1 and 102.1 us.
+		// The write-back for the third ends at 122.1 us, and only then is its page
+		// read again, 1 us ahead of the third's own: one thread initiates.
+		{"read what is still being written", "lru", 0, "", 2, accesses(tier.Write, 0, tier.Read, 1, tier.Read, 2, tier.Read, 0),
+			read + access + write + 1000 + read + access, 0, 2},
+		{"a path that keeps one request", "lru", 0, "narrow", 2, accesses(tier.Read, 0, tier.Read, 1), 2*read + access, 0, 2},
+		{"by way of host memory", "lru", 0, "staged", 1, accesses(tier.Write, 0, tier.Read, 1), read + copied + access + copied + write + read + copied + access, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := byHand()
 			m.Paths = map[string]servicetime.Path{"direct": {Initiator: m.Initiator, Ends: servicetime.InGPU, InFlight: optional(100), Read: []string{"in"}, Write: []string{"out"}},
+				"narrow": {Initiator: m.Initiator, Ends: servicetime.InGPU, InFlight: optional(1), Read: []string{"in"}, Write: []string{"out"}},
 				"staged": {Initiator: m.Initiator, Ends: servicetime.InHost, InFlight: optional(100)}}
 			m.DefaultPath = "direct"
-			p := play(t, m, Options{Path: c.path, InFlight: c.inFlight, PageSize: handPage}, machine(t, c.policy, 1, c.host, 6), 6, c.accs)
+			p := play(t, m, Options{Path: c.path, InFlight: c.inFlight, PageSize: handPage}, machine(t, c.policy, max(1, c.gpu), c.host, 6), 6, c.accs)
 			if got := p.replay.now; got != c.want || p.Delayed != c.delayed {
 				t.Errorf("%d ns and %d delayed hits, want %d and %d; %+v", got, p.Delayed, c.want, c.delayed, p.Accesses)
 			}
 			checkConserved(t, p, c.accs)
+			checkWork(t, p, machine(t, c.policy, max(1, c.gpu), c.host, 6), c.accs)
+			for _, l := range p.Accesses {
+				if l.Name == "delayed hit" && l.MaxNS != read+access {
+					t.Errorf("the delayed hit took %d ns, want those of the read that it waited for", l.MaxNS)
+				}
+			}
 		})
+	}
+}
+
+// TestT1Concurrency: so many accesses at once, however many are in flight.
+func TestT1Concurrency(t *testing.T) {
+	m := byHand()
+	m.GPU.T1.Concurrency = figure(1)
+	accs := make([]tier.Access, 11)
+	p := play(t, m, Options{InFlight: 11, PageSize: handPage}, machine(t, "lru", 1, 0, 1), 1, accs)
+	if want := int64(101_000 + 11*100); p.replay.now != want || p.Delayed != 10 {
+		t.Errorf("%d ns and %d delayed hits, want %d and 10", p.replay.now, p.Delayed, want)
+	}
+}
+
+// checkWork: every drive and link has worked for exactly what crossed it, counted
+// once more from the steps of plain, a machine in which nothing has happened.
+func checkWork(t interface{ Errorf(string, ...any) }, p played, plain *tier.Machine, accs []tier.Access) {
+	r := p.replay
+	drives := make([]cost, r.drives)
+	var in, out, staged uint64 // payloads over the GPU's link; payloads by way of host memory
+	drive := func(page placement.Page, op uint8) {
+		drives[int(page)%r.drives] += max(r.ops[op].bytes+r.ops[op].command, r.ops[op].least)
+	}
+	write := func(page placement.Page, fromT1 bool) {
+		drive(page, opWrite)
+		if fromT1 {
+			out++
+		}
+	}
+	var s tier.Step
+	for _, a := range accs {
+		plain.Step(a, &s)
+		switch s.Kind {
+		case tier.StepFetch, tier.StepPrefetch:
+			drive(a.Page(), opRead)
+			in++
+			staged++
+		case tier.StepT2Hit, tier.StepPrefetchT2:
+			in++
+		}
+		if s.Copied {
+			out++
+		}
+		if s.Write {
+			write(s.Victim, true)
+		}
+		if s.WriteSecond && s.Second != a.Page() {
+			write(s.Second, false)
+		}
+	}
+	plain.Unsaved(write)
+	for i, want := range drives {
+		if got := r.servers[atDrives+i].used; got != uint64(want>>costBits) {
+			t.Errorf("drive %d worked for %d ps, want %d", i, got, want>>costBits)
+		}
+	}
+	for i, name := range r.links {
+		n := map[string]uint64{"in": in, "out": out, "both": in + out}[name]
+		each := costOf(float64(r.size) / r.model.Links[name].Bandwidth.Value * 1e9)
+		if got := r.servers[atDrives+r.drives+i].used; got != uint64(cost(n)*each>>costBits) {
+			t.Errorf("link %s carried %d ps, want %d payloads of %d ps", name, got, n, each>>costBits)
+		}
+	}
+	if r.toHost && r.edges[edgeT2T1].n < staged {
+		t.Errorf("%d payloads were copied from host memory, want at least %d", r.edges[edgeT2T1].n, staged)
 	}
 }
 
@@ -203,6 +281,7 @@ func TestReplayRelations(t *testing.T) {
 		checkConserved(t, base, accs)
 		plain := machine(tt, policy, gpu, host, pages)
 		plain.Run(accs)
+		checkWork(t, base, machine(tt, policy, gpu, host, pages), accs)
 		if plain.Counters() != base.counters {
 			t.Fatalf("counters %+v, without time %+v", base.counters, plain.Counters())
 		}

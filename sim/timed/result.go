@@ -34,6 +34,9 @@ type Result struct {
 // ErrTooLong means that virtual time has passed what can be counted.
 var ErrTooLong = errors.New("timed: the run takes longer than 70 days of virtual time")
 
+// errStuck would be a fault of this package: accesses that wait for each other.
+var errStuck = errors.New("timed: accesses wait for ever: please report this with the trace and the model")
+
 // Flush writes what m has that T3 lacks, after all accesses, with as many writes
 // in flight as there were accesses. It ends the replay.
 func (r *Replay) Flush(m *tier.Machine) {
@@ -41,6 +44,9 @@ func (r *Replay) Flush(m *tier.Machine) {
 	begun := r.now
 	m.Unsaved(func(p placement.Page, inT1 bool) {
 		w := r.take()
+		if w == none {
+			return
+		}
 		r.kind[w] = waitNothing
 		op := opWriteHost
 		if inT1 {
@@ -64,6 +70,9 @@ func (r *Replay) Result(seed uint64) (Result, error) {
 	r.drain()
 	if r.overdue {
 		return Result{}, ErrTooLong
+	}
+	if r.stuck || r.ended != r.began {
+		return Result{}, errStuck
 	}
 	seconds := float64(r.now) * 1e-9
 	out := Result{Label: Label, Model: r.model.Name, Path: r.name, InFlight: len(r.requests), Seed: seed, Seconds: seconds,
