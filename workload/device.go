@@ -138,6 +138,8 @@ type shape struct {
 	perSM   int    // warps for each multiprocessor
 	pins    int    // pages that a warp has pinned at a time
 	scratch uint64 // bytes of a warp
+	// meanwhile, if set, is done while the kernel runs.
+	meanwhile func() error
 }
 
 // room is scratch memory as kernels take it: where, and how much each warp has.
@@ -206,7 +208,11 @@ func (d *Device) launch(ctx context.Context, b *base, name string, s shape, kern
 		d.ended.Record(d.stream), d.stream.CopyToHost(d.host.Bytes(), d.outcome.Ptr()), d.done.Record(d.stream)); err != nil {
 		return false, fmt.Errorf("kernel %s: %w", name, err)
 	}
-	watched := d.mem.Watch(ctx, d.done)
+	var beside error
+	if s.meanwhile != nil {
+		beside = s.meanwhile()
+	}
+	watched := errors.Join(beside, d.mem.Watch(ctx, d.done))
 	if done, err := d.done.Query(); !done {
 		return false, fmt.Errorf("kernel %s: %w", name, errors.Join(watched, err))
 	}
@@ -241,7 +247,7 @@ type refs struct {
 	err error
 }
 
-type tritierRef = tritier.ArrayRef
+type arrayRef = tritier.ArrayRef // as kernels take an array
 
 // ref is an array's reference; errors stay with r.
 func ref[T any](r *refs, a *tritier.Array[T]) *tritier.ArrayRef {

@@ -40,12 +40,12 @@ func (w *embedding) RunKernels(ctx context.Context, d *Device) error {
 			return err
 		}
 		s.units = (count + perPage - 1) / perPage
-		_, err = d.launch(ctx, &w.base, "gather", s, func(cfg cuda.LaunchConfig, m room) error {
-			if err := k.EmbeddingGather(d.stream, cfg, table, sums, at, first, count, m.at, m.bytes, d.outcome.Ptr()); err != nil {
-				return err
-			}
+		s.meanwhile = func() (err error) {
 			ready, err = next.draw(ctx)
 			return err
+		}
+		_, err = d.launch(ctx, &w.base, "gather", s, func(cfg cuda.LaunchConfig, m room) error {
+			return k.EmbeddingGather(d.stream, cfg, table, sums, at, first, count, m.at, m.bytes, d.outcome.Ptr())
 		})
 		if err != nil {
 			return err

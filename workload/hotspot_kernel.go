@@ -14,13 +14,13 @@ func (w *hotspot) RunKernels(ctx context.Context, d *Device) error {
 		return err
 	}
 	var r refs
-	temp, power := [2]*tritierRef{ref(&r, w.temp[0]), ref(&r, w.temp[1])}, ref(&r, w.power)
+	temp, power := [2]*arrayRef{ref(&r, w.temp[0]), ref(&r, w.temp[1])}, ref(&r, w.power)
 	if r.err != nil {
 		return r.err
 	}
 	w.expect(int64(w.side) * int64(w.Iterations))
 	w.last = 0
-	s := shape{units: d.pages(w.side*w.side, 4), perSM: 4, pins: 1, scratch: d.page + 9*d.stripBytes(2)}
+	s := shape{units: d.pages(w.side*w.side, 4), perSM: 8, pins: 1, scratch: d.page + 9*d.stripBytes(2)}
 	for step := 0; step < w.Iterations; step += pyramid {
 		steps := uint32(min(pyramid, w.Iterations-step))
 		_, err := d.launch(ctx, &w.base, "heat", s, func(cfg cuda.LaunchConfig, m room) error {

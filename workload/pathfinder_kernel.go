@@ -14,7 +14,7 @@ func (w *pathfinder) RunKernels(ctx context.Context, d *Device) error {
 		return err
 	}
 	var r refs
-	wall, results := ref(&r, w.wall), [2]*tritierRef{ref(&r, w.results[0]), ref(&r, w.results[1])}
+	wall, results := ref(&r, w.wall), [2]*arrayRef{ref(&r, w.results[0]), ref(&r, w.results[1])}
 	if r.err != nil {
 		return r.err
 	}
