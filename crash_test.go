@@ -12,23 +12,49 @@ import (
 	"time"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/tier/gpu/gpufake"
 )
 
-// crashStore, in the environment, makes this test binary the program that is killed.
-const crashStore = "TRITIER_TEST_CRASH_STORE"
+// crashStore, in the environment, makes this test binary the program that is killed;
+// crashEngine says with which engine.
+const (
+	crashStore  = "TRITIER_TEST_CRASH_STORE"
+	crashEngine = "TRITIER_TEST_CRASH_ENGINE"
+)
 
 // crashElements are on 64 pages, many more than the tiers hold.
 const crashElements = 64 * page / 8
 
-func crashConfig(store string) tritier.Config {
-	return tritier.Config{Store: store, Create: true, PageSize: page, Checksums: true, T1: 3 * page, T2: 4 * page, Buffers: 4 * page, GPU: "none"}
+func crashConfig(store, engine string) tritier.Config {
+	return tritier.Config{Store: store, Create: true, PageSize: page, Checksums: engine == tritier.EngineHost, T1: 3 * page, T2: 4 * page, Buffers: 4 * page, GPU: "none"}
+}
+
+// onFake has kernels decide, on a software GPU, in tiers that have half of the pages, so
+// that not much is safe without a Flush.
+func onFake(c tritier.Config) (tritier.Config, error) {
+	fake := cudafake.New()
+	gpufake.Register(fake)
+	var err error
+	c.Engine, c.GPU, c.Policy = tritier.EngineGPU, "0", "tier-order{t1=clock,t2=fifo,t2copy=keep}"
+	c.T1, c.T2 = 12*page, 20*page
+	c.Driver, err = cuda.OpenBackend(fake)
+	return c, err
 }
 
 // crashChild writes rounds of values, value r<<32|i to some elements i, and after
 // each Flush says which round is durable, until it is killed.
-func crashChild(store string) error {
+func crashChild(store, engine string) error {
 	ctx := context.Background()
-	m, err := tritier.Open(ctx, crashConfig(store))
+	c := crashConfig(store, engine)
+	if engine == tritier.EngineGPU {
+		var err error
+		if c, err = onFake(c); err != nil {
+			return err
+		}
+	}
+	m, err := tritier.Open(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -61,19 +87,32 @@ func crashRound(r uint64) (idx, val []uint64) {
 }
 
 // TestKill: after kill -9 at any moment, everything that a Flush covered is there, or
-// what was written over it later, and the store is sound.
+// what was written over it later, and the store is sound; also where kernels decided.
 func TestKill(t *testing.T) {
 	if store := os.Getenv(crashStore); store != "" {
-		t.Fatal(crashChild(store))
+		t.Fatal(crashChild(store, os.Getenv(crashEngine)))
 	}
+	t.Run(tritier.EngineHost, func(t *testing.T) { kill(t, tritier.EngineHost) })
+	t.Run(tritier.EngineGPU, func(t *testing.T) {
+		if !gpufake.Available {
+			t.Skip("the kernels on a CPU need cgo")
+		}
+		kill(t, tritier.EngineGPU)
+	})
+}
+
+func kill(t *testing.T, engine string) {
 	kills := 6
+	if engine == tritier.EngineGPU {
+		kills = 3 // the store is the same
+	}
 	if testing.Short() {
 		kills = 2
 	}
 	for n := range kills {
 		store := "file:" + filepath.Join(t.TempDir(), "s") + "?size=4MiB"
-		durable := killed(t, store, time.Duration(n+1)*150*time.Millisecond)
-		m := open(t, crashConfig(store))
+		durable := killed(t, store, engine, time.Duration(n+1)*150*time.Millisecond)
+		m := open(t, crashConfig(store, engine))
 		a, err := tritier.OpenArray[uint64](t.Context(), m, "a")
 		if err != nil {
 			t.Fatal(err)
@@ -100,10 +139,10 @@ func TestKill(t *testing.T) {
 
 // killed runs the child, kills it a while after its first flush and returns the last
 // round that it called durable.
-func killed(t *testing.T, store string, after time.Duration) (durable uint64) {
+func killed(t *testing.T, store, engine string, after time.Duration) (durable uint64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
-	cmd.Env = append(os.Environ(), crashStore+"="+store)
+	cmd.Env = append(os.Environ(), crashStore+"="+store, crashEngine+"="+engine)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
