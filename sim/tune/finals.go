@@ -145,15 +145,18 @@ func (s *search) miniatures(ctx context.Context, list []Candidate) error {
 	if len(s.ladder) < 2 {
 		return nil
 	}
-	var tasks []Task
 	for seed := range s.p.Seeds {
+		var tasks []Task // of one seed: all miniatures at a time may be more than a trace
 		for i := range s.p.Traces {
 			for _, c := range append([]Candidate{s.reference()}, list...) {
 				tasks = append(tasks, s.miniature(c, i, seed))
 			}
 		}
+		if err := s.do(ctx, tasks); err != nil {
+			return err
+		}
 	}
-	return s.do(ctx, tasks)
+	return nil
 }
 
 // miniature is a candidate's training on the largest miniature with another

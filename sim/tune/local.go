@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"sync"
 
@@ -21,7 +22,8 @@ type Evaluator interface {
 }
 
 // Local evaluates on this machine's cores. Use NewLocal. It keeps the
-// miniatures that it has made, and is safe for concurrent use.
+// miniatures that the last call of Evaluate needed. It is not safe for
+// concurrent use.
 type Local struct {
 	traces  map[string]*sim.Trace
 	workers int
@@ -48,6 +50,7 @@ func NewLocal(traces map[string]*sim.Trace, workers int) *Local {
 
 // Evaluate runs tasks on all workers.
 func (l *Local) Evaluate(ctx context.Context, tasks []Task, done func(i int, o Outcome)) error {
+	l.forget(tasks)
 	var mu sync.Mutex
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(l.workers)
@@ -93,14 +96,26 @@ func (l *Local) miniature(task *Task) (*miniature, error) {
 	if task.Rate >= 1 {
 		return newMiniature(t, task) // costs nothing
 	}
-	key := fmt.Sprint(task.Trace, task.Cuts, task.Rate, task.SampleSeed)
 	l.mu.Lock()
-	s := l.miniatures[key]
+	s := l.miniatures[task.miniature()]
 	if s == nil {
 		s = new(shared)
-		l.miniatures[key] = s
+		l.miniatures[task.miniature()] = s
 	}
 	l.mu.Unlock()
 	s.once.Do(func() { s.m, s.err = newMiniature(t, task) })
 	return s.m, s.err
 }
+
+// forget drops the miniatures that tasks do not need: of a large trace they
+// are large, too.
+func (l *Local) forget(tasks []Task) {
+	needed := map[string]bool{}
+	for i := range tasks {
+		needed[tasks[i].miniature()] = true
+	}
+	maps.DeleteFunc(l.miniatures, func(key string, _ *shared) bool { return !needed[key] })
+}
+
+// miniature names the task's miniature.
+func (t *Task) miniature() string { return fmt.Sprint(t.Trace, t.Cuts, t.Rate, t.SampleSeed) }

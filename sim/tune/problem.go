@@ -73,6 +73,9 @@ func (p *Problem) fill() error {
 	set(&p.Seeds, DefaultSeeds)
 	set(&p.MinPages, DefaultMinPages)
 	set(&p.MinFrames, DefaultMinFrames)
+	for _, i := range placement.Evictors() {
+		p.MinFrames = max(p.MinFrames, 2*i.MinFrames) // every policy can be built, however the share is rounded
+	}
 	o := &p.Objective
 	switch {
 	case len(p.Traces) == 0 || len(p.Sizes) == 0:
