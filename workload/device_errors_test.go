@@ -25,7 +25,7 @@ func TestKernelsSmallest(t *testing.T) {
 			c := kernelPolicies[rand.IntN(len(kernelPolicies))]
 			c.T1 = 3 * page
 			x := openDevice(t, driver, c, name)
-			for _, p := range []workload.Params{{Scale: 2, Iterations: 3}, {Scale: 5, Iterations: 2}, {Scale: 8, Iterations: 3}, {Scale: 11 + i%2}} {
+			for _, p := range []workload.Params{{Scale: 2, Iterations: 3}, {Scale: 5, Iterations: 2}, {Scale: 8, Iterations: 3}, {Scale: 10 + i%2}} {
 				p.Kernels = true
 				w := sized(t, name, p)
 				if err := x.run(t, w); err != nil {
@@ -51,7 +51,7 @@ func TestKernelsAfterBatches(t *testing.T) {
 	onDevice(t, func(t *testing.T, driver *cuda.Driver) {
 		for _, name := range []string{"pathfinder", "bfs"} {
 			x := openDevice(t, driver, kernelPolicies[2], name)
-			w := small(t, name, 5000)
+			w := sized(t, name, workload.Params{Bytes: 100 << 10, Batch: 5000})
 			if err := errors.Join(w.Setup(t.Context(), x.mem), w.Run(t.Context(), x.mem), w.Verify(t.Context(), x.mem),
 				w.RunKernels(t.Context(), x.d), w.Verify(t.Context(), x.mem), w.Run(t.Context(), x.mem), w.Verify(t.Context(), x.mem)); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -90,7 +90,7 @@ func TestTooFewFrames(t *testing.T) {
 		for name, needs := range map[string]int{"multi-vector-add": 3, "backprop": 2, "bfs": 2, "sssp": 3, "pagerank": 2} {
 			for frames := 1; frames <= needs; frames++ {
 				x := openDevice(t, driver, tritier.Config{T1: tritier.Size(frames) * page, T2: 4 * page, Policy: "tier-order{t1=clock,t2=fifo}"}, name)
-				err := x.run(t, sized(t, name, workload.Params{Scale: 8, Kernels: true}))
+				err := x.run(t, sized(t, name, workload.Params{Scale: 6, Kernels: true}))
 				var pin *tritier.PinError
 				if frames < needs && (!errors.As(err, &pin) || pin.Needs != needs || pin.Frames != frames) || frames == needs && err != nil {
 					t.Errorf("%s with %d frames: %v", name, frames, err)
@@ -121,7 +121,7 @@ func TestKernelErrors(t *testing.T) {
 			c := kernelPolicies[1]
 			c.T1, c.Faults = 4*page, func(int) soft.Faults { return f }
 			x := openDevice(t, driver, c, name)
-			w := sized(t, name, workload.Params{Bytes: 200 << 10, Kernels: true})
+			w := sized(t, name, workload.Params{Bytes: 100 << 10, Kernels: true, Iterations: 1})
 			if err := w.Setup(t.Context(), x.mem); err != nil {
 				t.Fatal(err)
 			}
