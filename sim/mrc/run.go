@@ -169,7 +169,7 @@ func (j *jobs) curves() []Curve {
 			out[i] = j.cases[i].curve(j, control)
 		case j.pass != nil:
 			out[i] = j.pass.Curve(j.info, c.Policy.String(), j.Pairs)
-			out[i].Complete = j.passed
+			out[i].Complete, out[i].PolicySeed = j.passed, j.PolicySeed
 		}
 	}
 	return out
