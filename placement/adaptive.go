@@ -132,26 +132,33 @@ func (a *Adaptive) Watch(now uint64, p Page, u Use) {
 	if u != UsePrefetch {
 		a.seen++
 	}
+	needs := u == UseRead || u == UseWrite
+	real := needs && a.duel.held[rank]&holdsReal == 0
 	inT1, order := a.order.access(now, rank, u)
 	_, reuse := a.reuse.access(now, rank, u)
-	if !inT1 && (u == UseRead || u == UseWrite) {
+	if !inT1 && needs {
 		a.bypass++
 	}
 	if a.duel.held[rank]&wasSeen == 0 {
 		a.pages++
 	}
 	a.duel.enter(rank, holdsT1|wasSeen) // the access brings it into T1, if it was not there
-	if a.duel.fetched(order, reuse) {
+	if a.duel.fetched(order, reuse, real) {
 		a.led[1-a.duel.leader] += now - a.since
 		a.since = now
 		if a.giving != nil {
-			a.giving.first = a.duel.leader == leadReuse
+			a.giving.early = a.duel.leader == leadReuse
 		}
 	}
 }
 
 // Miss tells gmt-reuse of a T1 miss of the real memory.
-func (a *Adaptive) Miss(now uint64, p Page) { a.real.Miss(now, p) }
+func (a *Adaptive) Miss(now uint64, p Page) {
+	a.real.Miss(now, p)
+	if a.giving != nil {
+		a.giving.used(p)
+	}
+}
 
 // Fate places v as the one that is followed would.
 func (a *Adaptive) Fate(v Victim) Fate {
@@ -168,7 +175,7 @@ func (a *Adaptive) Fate(v Victim) Fate {
 		return a.evicted(v.Page, to)
 	}
 	a.giving.mark(v.Page, unwanted)
-	if unwanted && (a.duel.leader == leadOrder || a.giving.Len() < a.giving.Cap()) {
+	if unwanted && (a.duel.leader == leadOrder || a.giving.room()) {
 		to = ToT2
 	}
 	return a.evicted(v.Page, to)
@@ -184,7 +191,7 @@ func (a *Adaptive) evicted(p Page, to Fate) Fate {
 
 // wrapT2 is the real memory's T2: t2, with pages given up in another order.
 func (a *Adaptive) wrapT2(t2 Evictor) Evictor {
-	a.giving = newGiving(t2, a, a.duel.leader == leadReuse)
+	a.giving = newGiving(t2, a)
 	a.giving.Grow(a.shadows.pages)
 	return a.giving
 }

@@ -21,15 +21,23 @@ const (
 // in another way (a failed read, a pinned frame) is put right by its next
 // access.
 type duel struct {
-	held   []uint8 // by page
-	lacks  [2]int  // pages that a shadow holds and the real memory does not
-	leader int
-	regret int // fetches that the other would have saved since they were last none
-	least  int // regret below which no switch is made
-	price  float64
+	held    []uint8 // by page
+	lacks   [2]int  // pages that a shadow holds and the real memory does not
+	fetches [2]int  // of the shadows
+	real    int     // of the real memory, for the same pages
+	leader  int
+	regret  int     // fetches that the other would have saved since they were last none
+	least   float64 // regret below which no switch is made
+	price   float64
 
 	switches uint64
 }
+
+// patience bounds what switches can cost, as a share of the fetches of the
+// better shadow so far. Where the winners change faster than it pays to follow
+// them, the real memory fetches more than either shadow: for each such share
+// that it does, beside the present regret, a switch takes as much regret again.
+const patience = 0.005
 
 // newDuel makes a duel of shadows with so many frames. gmt-reuse is followed
 // first: while T2 fills, it misses nothing that tier-order would have (pages
@@ -37,7 +45,7 @@ type duel struct {
 // anything is known, it is the one that protects what T2 holds. Two fetches
 // more or less say nothing, whatever the size of the tiers.
 func newDuel(frames int, hysteresis, price float64) duel {
-	return duel{leader: leadReuse, least: 2 + int(hysteresis*float64(frames)), price: price}
+	return duel{leader: leadReuse, least: 2 + hysteresis*float64(frames), price: price}
 }
 
 func (d *duel) grow(pages int) { d.held = grown(d.held, pages) }
@@ -61,9 +69,12 @@ func (d *duel) set(p Page, now uint8) {
 // lacking is 1 for a page that the shadow holds and the real memory does not.
 func lacking(held, who uint8) int { return int(one(held&who != 0 && held&holdsReal == 0)) }
 
-// fetched notes which shadows fetched their page from T3 in one access, and
-// says whether another one is followed from now on.
-func (d *duel) fetched(order, reuse bool) bool {
+// fetched notes which of the shadows and the real memory fetched their page
+// from T3 in one access, and says whether another one is followed from now on.
+func (d *duel) fetched(order, reuse, real bool) bool {
+	d.fetches[leadOrder] += int(one(order))
+	d.fetches[leadReuse] += int(one(reuse))
+	d.real += int(one(real))
 	if order == reuse {
 		return false
 	}
@@ -72,10 +83,17 @@ func (d *duel) fetched(order, reuse bool) bool {
 		return false
 	}
 	d.regret++
-	if d.regret <= d.least+int(d.price*float64(d.lacks[1-d.leader])) {
+	if float64(d.regret) <= d.threshold() {
 		return false
 	}
 	d.leader, d.regret = 1-d.leader, 0
 	d.switches++
 	return true
+}
+
+// threshold is the regret that must be exceeded for a switch.
+func (d *duel) threshold() float64 {
+	best := float64(min(d.fetches[leadOrder], d.fetches[leadReuse]))
+	lost := max(0, float64(d.real-d.regret)-best) // by switches
+	return (d.least + d.price*float64(d.lacks[1-d.leader])) * (1 + lost/(patience*best+1))
 }

@@ -1,62 +1,86 @@
 package placement
 
 // giving is the T2 of a memory with an Adaptive. It orders pages as the evictor
-// inside does, but while gmt-reuse is followed, pages that gmt-reuse would not
-// have put there leave first, the one longest in T2 before the others. 9 bytes
-// a page.
+// inside does, but while gmt-reuse is followed, two kinds of pages leave before
+// any other, the one longest in its list first: clean copies of pages in T1,
+// and pages that gmt-reuse would not have put there. 9 bytes a page.
 type giving struct {
 	Evictor
-	owner    *Adaptive
-	unwanted links   // of the pages in T2 that gmt-reuse would have sent to T3
-	state    []uint8 // by page
-	first    bool    // they leave first
+	owner *Adaptive
+	lists links   // of copies and of unwanted pages
+	state []uint8 // by page
+	kept  int     // copies
+	early bool    // they leave first
 }
+
+// The lists of giving, and their number.
+const (
+	copies = iota
+	unwanted
+	givingLists
+)
 
 // The bits of a page's state.
 const (
 	isUnwanted = 1 << iota // by the fate of its last eviction from T1
-	isListed               // it is in the list
+	isListed               // in a list
+	isCopy                 // in the list of copies
+	isHeld                 // in T2
 )
 
-func newGiving(t2 Evictor, owner *Adaptive, first bool) *giving {
-	return &giving{Evictor: t2, owner: owner, unwanted: newLinks(0, 1), first: first}
+func newGiving(t2 Evictor, owner *Adaptive) *giving {
+	return &giving{Evictor: t2, owner: owner, lists: newLinks(0, givingLists), early: owner.duel.leader == leadReuse}
 }
 
 // Grow prepares for pages below pages.
 func (g *giving) Grow(pages int) {
 	g.Evictor.Grow(pages)
-	g.unwanted = grown(g.unwanted, pages+1)
+	g.lists = grown(g.lists, pages+givingLists)
 	g.state = grown(g.state, pages)
 }
 
+// room says whether T2 takes a page without losing one that is not in T1.
+func (g *giving) room() bool { return g.kept > 0 || g.Len() < g.Cap() }
+
 // mark notes what gmt-reuse thinks of p, which is leaving T1.
 func (g *giving) mark(p Page, unwanted bool) {
-	if int(p) >= len(g.state) {
+	if int(p) < len(g.state) {
+		g.state[p] = g.state[p]&^isUnwanted | isUnwanted*uint8(one(unwanted))
+	}
+}
+
+// used notes that p comes into T1: if T2 has it, it is a copy until T2 is told
+// something else.
+func (g *giving) used(p Page) {
+	if int(p) >= len(g.state) || g.state[p]&(isHeld|isCopy) != isHeld {
 		return
 	}
-	g.state[p] = g.state[p]&^isUnwanted | isUnwanted*uint8(one(unwanted))
+	g.unlist(p)
+	g.list(p, copies)
 }
 
 // Hit is the eviction from T1 of a page whose copy T2 kept, or a use of such a
-// copy: what gmt-reuse thinks of it may have changed.
+// copy. What gmt-reuse thinks of the page may have changed.
 func (g *giving) Hit(p Page) {
 	g.Evictor.Hit(p)
-	switch g.state[p] {
-	case isUnwanted:
-		g.list(p)
-	case isListed:
-		g.unlist(p)
-	}
+	g.unlist(p)
+	g.place(p)
 }
 
 // Insert adds p, which was evicted from T1.
 func (g *giving) Insert(p Page) {
 	g.Evictor.Insert(p)
-	if g.state[p] == isUnwanted {
-		g.list(p)
-	}
+	g.state[p] |= isHeld
+	g.place(p)
 	if rank, ok := g.owner.shadows.rank(p); ok {
 		g.owner.duel.enter(rank, holdsT2)
+	}
+}
+
+// place lists p if gmt-reuse would not have it.
+func (g *giving) place(p Page) {
+	if g.state[p]&isUnwanted != 0 {
+		g.list(p, unwanted)
 	}
 }
 
@@ -68,38 +92,48 @@ func (g *giving) Remove(p Page) {
 
 // Victim takes out the page that leaves for incoming.
 func (g *giving) Victim(incoming Page, pins Pins) Page {
-	v := None
-	if oldest := g.unwanted[0].prev; g.first && oldest != 0 {
-		if oldest = g.unwanted.lastUnpinned(0, 1, pins); oldest != 0 {
-			v = Page(oldest - 1)
-			g.Evictor.Remove(v)
+	if g.early {
+		for s := range uint32(givingLists) {
+			if i := g.lists.lastUnpinned(s, givingLists, pins); i != s {
+				v := Page(i - givingLists)
+				g.Remove(v)
+				return v
+			}
 		}
 	}
-	if v == None {
-		if v = g.Evictor.Victim(incoming, pins); v == None {
-			return None
-		}
+	v := g.Evictor.Victim(incoming, pins)
+	if v != None {
+		g.left(v)
 	}
-	g.left(v)
 	return v
 }
 
 // left notes that p is no longer in T2.
 func (g *giving) left(p Page) {
-	if g.state[p]&isListed != 0 {
-		g.unlist(p)
-	}
+	g.unlist(p)
+	g.state[p] &^= isHeld
 	if rank, ok := g.owner.shadows.rank(p); ok {
 		g.owner.duel.leave(rank, holdsT2)
 	}
 }
 
-func (g *giving) list(p Page) {
-	g.unwanted.push(0, uint32(p)+1)
+func (g *giving) list(p Page, in uint32) {
+	g.lists.push(in, uint32(p)+givingLists)
 	g.state[p] |= isListed
+	if in == copies {
+		g.state[p] |= isCopy
+		g.kept++
+	}
 }
 
+// unlist takes p out of its list, if it is in one.
 func (g *giving) unlist(p Page) {
-	g.unwanted.unlink(uint32(p) + 1)
-	g.state[p] &^= isListed
+	if g.state[p]&isListed == 0 {
+		return
+	}
+	g.lists.unlink(uint32(p) + givingLists)
+	if g.state[p]&isCopy != 0 {
+		g.kept--
+	}
+	g.state[p] &^= isListed | isCopy
 }
