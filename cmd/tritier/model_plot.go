@@ -279,7 +279,7 @@ func addCurveLinks(p *plot.Plot, c *curve) {
 		style := chartText(8.5, chartMuted, text.XRight)
 		style.YAlign = text.YBottom
 		p.Add(&plotter.Labels{XYs: plotter.XYs{{X: p.X.Max, Y: rate}}, Labels: []string{fmt.Sprintf("%s, %.3g GB/s", name, rate)},
-			TextStyle: []text.Style{style}, Offset: vg.Point{X: -4, Y: 2}})
+			TextStyle: []text.Style{style}, Offset: vg.Point{X: -4, Y: 4}})
 		p.Y.Max = max(p.Y.Max, rate)
 	}
 }
