@@ -30,6 +30,7 @@ type mrcFlags struct {
 	correction string
 	seed       uint64
 	stream     bool
+	bounded    bool
 	workers    int
 	json       bool
 	html, plot string
@@ -49,7 +50,8 @@ its pages (SHARDS). Every point of another curve is a simulation, of the whole t
 miniature: the sampled pages, in tiers that are smaller by as much. --rate and --max-pages
 sample; the result says how many pages were sampled and which error to expect, and warns when
 they are too few. A trace that does not fit in memory is read once, and sampled unless
---exact is given; so is a very long one, since a simulation of each size takes its time.
+--exact is given; so is a very long one, since a simulation of each size takes its time. Pages
+are numbered, which takes some 20 bytes for each; --bounded does without.
 
 The axis is T1 + T2. The curves have no host tier unless --t2 gives one: a size, or a
 multiple of T1. --more-host and --more-gpu read off what more memory would buy, given the
@@ -62,6 +64,7 @@ Placers (where T1's victims go): ` + names(placement.Placers()) + `.`,
   tritier mrc --policy lru --bound=false --plot curve.svg trace.ids.zst
   tritier mrc --policy lru,gmt-reuse --t2 4x --gpu-mem 5% --host-mem 20% --more-host 1GiB trace.lis
   tritier mrc --rate 0.5 --seed 7 --policy 'clock,tier-order{t1=clock,t2=fifo}' --html curves.html trace.ids.zst
+  tritier mrc --bounded --max-pages 10000 trace.ids.zst
   tritier mrc --max-pages 10000 --sizes 1%,2%,5%,10%,20% --json trace.csv`,
 		RunE: func(c *cobra.Command, args []string) error { return mrcMain(c, f, args) },
 	}
@@ -91,6 +94,7 @@ func (f *mrcFlags) register(c *cobra.Command) {
 	f.trace.register(fs)
 	f.trace.registerColumns(fs)
 	fs.BoolVar(&f.stream, "stream", false, "read each trace once without keeping it, and sample it (by itself when it may not fit in half of the memory available)")
+	fs.BoolVar(&f.bounded, "bounded", false, "LRU alone, in memory for the sampled pages alone (--max-pages), however many pages the trace has")
 	fs.IntVar(&f.workers, "workers", 0, "simulate so many points at a time (default: as many as there are cores)")
 	fs.BoolVar(&f.json, "json", false, "write JSON instead of the table")
 	fs.StringVar(&f.html, "html", "", "also write a self-contained page with charts to `FILE`, which ends in .html or .htm")

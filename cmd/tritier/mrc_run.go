@@ -46,6 +46,9 @@ func (m *curveMaker) all(ctx context.Context) error {
 
 // one makes the curves of one trace.
 func (m *curveMaker) one(ctx context.Context, path string) error {
+	if m.bounded {
+		return m.unnumbered(ctx, path)
+	}
 	s, err := m.source(ctx, path)
 	if err != nil {
 		return err
@@ -147,6 +150,40 @@ func (m *curveMaker) streamed(ctx context.Context, path string, s *sim.Stream) e
 		return m.cut(ctx, path, err)
 	}
 	return errors.Join(m.add(curves, s.Info(), how), err)
+}
+
+// unnumbered measures a trace whose pages are not numbered.
+func (m *curveMaker) unnumbered(ctx context.Context, path string) error {
+	r, err := m.open(ctx, path)
+	if err != nil {
+		return m.cut(ctx, path, err)
+	}
+	i, name := infoOf(r), traceName(path)
+	info := sim.TraceInfo{Name: name, Format: i.Format, Compression: i.Compression, Order: i.Order, PageSize: m.mrcFlags.trace.pageSizeFor(i)}
+	m.mrcFlags.trace.note(m.stderr, name, i)
+	how, _ := m.method(true, 0)
+	stop := startProgress(m.stderr, "measuring "+report.Printable(name), progressOf(r))
+	p, err := mrc.MeasureBounded(ctx, r, info.PageSize, how, nil)
+	stop()
+	failure := errors.Join(err, r.Close())
+	if failure != nil && ctx.Err() == nil {
+		return of(path, failure)
+	}
+	if p.Accesses+p.Prefetches == 0 && failure != nil {
+		return m.noResults(path)
+	}
+	info.Pages = p.Pages
+	pairs, err := m.request(how).PairsOf(info)
+	if err != nil {
+		return of(path, err)
+	}
+	var curves []mrc.Curve
+	for _, c := range m.cases {
+		curve := p.Curve(info, c.Policy.String(), pairs)
+		curve.Complete, curve.PolicySeed = failure == nil, m.mrcFlags.seed
+		curves = append(curves, curve)
+	}
+	return errors.Join(m.add(curves, info, how), failure)
 }
 
 // add adds a trace's curves, and what they say about more memory, to the report.

@@ -51,7 +51,10 @@ func newCurveMaker(c *cobra.Command, f *mrcFlags, args []string) (*curveMaker, e
 	if len(args) == 0 {
 		m.report.About = aboutBundled
 	}
-	for _, check := range []func() error{m.checkMethod, m.readCases, m.readSizes, m.readMore} {
+	if f.bounded && !c.Flags().Changed("bound") {
+		f.bound = false
+	}
+	for _, check := range []func() error{m.checkMethod, m.readCases, m.checkBounded, m.readSizes, m.readMore} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -102,6 +105,9 @@ func (m *curveMaker) readCases() error {
 	names := m.mrcFlags.policies
 	if len(names) == 0 {
 		names = defaultCurves
+		if m.bounded {
+			names = names[:1]
+		}
 	}
 	policies, err := readPolicies(names)
 	if err != nil {
@@ -113,6 +119,24 @@ func (m *curveMaker) readCases() error {
 	m.settings.policies = policies // for files among them that are inputs
 	if m.bound {
 		m.cases, m.labels = append(m.cases, mrc.Case{Bound: true}), append(m.labels, "bound")
+	}
+	return nil
+}
+
+// checkBounded refuses what --bounded cannot do.
+func (m *curveMaker) checkBounded() error {
+	switch {
+	case !m.bounded:
+		return nil
+	case !m.stacked():
+		return errors.New("--bounded measures LRU alone: leave out other policies and --bound")
+	case m.exact || m.rate != 0:
+		return errors.New("--bounded samples at most so many pages as --max-pages says: leave out --exact and --rate")
+	case m.correction == string(mrc.CorrectHot):
+		m.correction = string(mrc.CorrectAdj) // hot pages cannot be told without remembering all
+	}
+	if m.maxPages == 0 {
+		m.maxPages = sampleBy
 	}
 	return nil
 }

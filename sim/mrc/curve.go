@@ -109,6 +109,9 @@ func (p *Profile) Curve(info sim.TraceInfo, policy string, pairs []Pair) Curve {
 		c.Kind = MaxPages
 	}
 	c.sampled(p.SampledPages)
+	if p.PagesEstimated {
+		c.warn("the trace's number of distinct pages is an estimate, like all that is told of them")
+	}
 	if p.Prefetches > 0 {
 		c.warn("the trace has %s prefetches, which count as uses here; a simulation at one size leaves a page's age alone when it is in T1 already",
 			units.FormatCount(p.Prefetches))

@@ -8,8 +8,10 @@ type Profile struct {
 	Method       Method
 	Accesses     uint64 // of the whole trace, as far as it was read
 	Prefetches   uint64 // likewise
-	Pages        int    // distinct pages of the whole trace, likewise; 0 where nobody knows
+	Pages        int    // distinct pages of the whole trace, likewise
 	SampledPages int    // at the end, of a sample that shrank
+	// PagesEstimated says that Pages comes from the sample.
+	PagesEstimated bool
 	// SampledAccesses are those of the sampled pages, prefetches included.
 	SampledAccesses uint64
 
