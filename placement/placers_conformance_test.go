@@ -7,12 +7,15 @@ import (
 	"github.com/tritier/tritier/placement/policytest"
 )
 
-// TestPlacerConformance runs the suite on every placer of the registry, and on
-// gmt-reuse with its rules in force after a few evictions.
+// TestPlacerConformance runs the suite on every placer of the registry, on
+// gmt-reuse with its rules in force after a few evictions, and on adaptive when
+// it switches often and when its shadows are samples.
 func TestPlacerConformance(t *testing.T) {
 	policies := []string{
 		"gmt-reuse{k=1,fit-every=64,vtd-direct=0,window=100}",
 		"gmt-reuse{k=3,starve=0.1,window=7}",
+		"adaptive{k=1,fit-every=64,vtd-direct=0,window=100,hysteresis=0,price=0}",
+		"adaptive{t1=lru,t2=arc,shadow-frames=64,hysteresis=0,t2copy=keep}",
 	}
 	for _, p := range placement.Placers() {
 		policies = append(policies, p.Name+"{}")

@@ -55,13 +55,18 @@ type fated struct {
 func evictions(placer placement.Placer, pages int, seed uint64) []fated {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	observer, _ := placer.(placement.Observer)
+	watcher, _ := placer.(placement.Watcher)
 	var log []fated
 	var tier []placement.Page
 	resident := map[placement.Page]bool{}
 	for now, a := range workload(pages, 6000, seed) {
 		p := placement.Page(a >> 2)
 		placer.Grow(int(p) + 1)
-		if observer != nil && observer.Sampled(p) {
+		switch {
+		case observer == nil || !observer.Sampled(p):
+		case watcher != nil:
+			watcher.Watch(uint64(now), p, placement.Use(rng.IntN(int(placement.UsePrefetch)))) // all accesses: no prefetch
+		default:
 			observer.Observe(uint64(now), p)
 		}
 		if resident[p] {
