@@ -58,7 +58,7 @@ func (r *Report) HTML(w io.Writer) error {
 		return fmt.Errorf("report: page: %w", err)
 	}
 	p := page{About: r.About, Command: r.Command, Seeds: r.seeds(), Incomplete: r.cut(), Interrupted: r.Interrupted,
-		Policies: r.policies(), Notes: r.notes(), Model: r.Model, Figures: modelFigures(r.Model)}
+		Policies: r.policies(), Notes: r.notes(), Model: r.Model, Figures: append(modelFigures(r.Model), r.pathFigures()...)}
 	if r.drivesOnly() {
 		p.Warning = drivesOnlyText
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tritier/tritier/internal/units"
@@ -101,4 +102,25 @@ func billText(b *timed.Bill) string {
 		out = append(out, "payload ends in host memory and is copied")
 	}
 	return strings.Join(out, ", ")
+}
+
+// pathFigures are the model's figures of the paths that results were timed by.
+func (r *Report) pathFigures() (out []modelFigure) {
+	if r.Model == nil {
+		return nil
+	}
+	used := map[string]bool{}
+	for i := range r.Results {
+		if t := r.Results[i].Timed; t != nil {
+			used[t.Path] = true
+		}
+	}
+	for _, f := range r.Model.Figures() {
+		rest, isPath := strings.CutPrefix(f.Where, "paths.")
+		name, what, _ := strings.Cut(rest, ".")
+		if isPath && used[name] {
+			out = append(out, modelFigure{"path " + name, what, strconv.FormatFloat(f.Value, 'g', -1, 64), string(f.Kind), f.Source})
+		}
+	}
+	return out
 }

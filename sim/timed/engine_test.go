@@ -89,6 +89,16 @@ func TestHistogram(t *testing.T) {
 	if l.Count != 100_000 || l.MeanNS != 49_999.5 || l.MaxNS != 99_999 || l.P50NS < 49_999 || l.P50NS > 53_200 || l.P99NS < 98_999 || l.P99NS > 99_999 {
 		t.Errorf("%+v", l)
 	}
+	var sum uint64
+	for i, b := range h.octaves() {
+		if want := uint64(1) << i; i < 16 && (b.UpToNS != int64(2*want-1) || b.Count != want && i > 0) {
+			t.Errorf("octave %d: %+v", i, b)
+		}
+		sum += b.Count
+	}
+	if sum != h.n {
+		t.Errorf("the octaves hold %d of %d", sum, h.n)
+	}
 	for _, ns := range []int64{1<<62 + 12345, 1<<63 - 1} {
 		if up := upperOf(bucketOf(ns)); up < ns {
 			t.Errorf("%d ns lies in a bucket up to %d", ns, up)

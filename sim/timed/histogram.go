@@ -62,9 +62,37 @@ type Latency struct {
 	P99NS  int64   `json:"p99_ns"`
 	P999NS int64   `json:"p999_ns"`
 	MaxNS  int64   `json:"max_ns"`
+	// Histogram has a bucket for each octave that occurs; only a Replay's
+	// latencies have one.
+	Histogram []Bucket `json:"histogram,omitempty"`
+}
+
+// Bucket counts the times from above the bucket before it up to its end.
+type Bucket struct {
+	UpToNS int64  `json:"up_to_ns"` // a power of two, less 1
+	Count  uint64 `json:"count"`
+}
+
+// octaves sums the histogram up by powers of two.
+func (h *histogram) octaves() (out []Bucket) {
+	var sum uint64
+	for b, c := range h.counts {
+		sum += c
+		if up := upperOf(b); up&(up+1) == 0 && up > 0 && sum > 0 { // the octave's last
+			out = append(out, Bucket{up, sum})
+			sum = 0
+		}
+	}
+	return out
 }
 
 func (h *histogram) latency(name string) Latency {
 	return Latency{Name: name, Count: h.n, MeanNS: h.sum / float64(max(h.n, 1)),
 		P50NS: h.quantile(0.5), P90NS: h.quantile(0.9), P99NS: h.quantile(0.99), P999NS: h.quantile(0.999), MaxNS: h.max}
+}
+
+func (h *histogram) withHistogram(name string) Latency {
+	l := h.latency(name)
+	l.Histogram = h.octaves()
+	return l
 }

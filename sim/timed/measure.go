@@ -20,24 +20,23 @@ type Load struct {
 
 // Measurement is a Load's outcome in steady state. Its figures are modelled.
 type Measurement struct {
-	Label          string    `json:"label"` // always "modelled"
-	Model          string    `json:"model"`
-	Path           string    `json:"path"`
-	Drives         int       `json:"drives"`
-	InFlight       int       `json:"in_flight"`
-	Size           uint64    `json:"size"` // bytes
-	Write          bool      `json:"write,omitempty"`
-	Seed           uint64    `json:"seed"`
-	Requests       int       `json:"requests"`
-	Seconds        float64   `json:"modelled_seconds"`
-	IOPS           float64   `json:"modelled_iops"`
-	BytesPerSecond float64   `json:"modelled_bytes_per_second"`
-	Latency        Latency   `json:"modelled_latency"`
-	Usage          []Usage   `json:"utilisation"`
-	Bottleneck     string    `json:"bottleneck"`
-	Bill           Bill      `json:"bill"`
-	BoundSeconds   float64   `json:"modelled_bound_seconds"` // closed form, of the same requests
-	edges          []Latency // for tests
+	Label          string  `json:"label"` // always "modelled"
+	Model          string  `json:"model"`
+	Path           string  `json:"path"`
+	Drives         int     `json:"drives"`
+	InFlight       int     `json:"in_flight"`
+	Size           uint64  `json:"size"` // bytes
+	Write          bool    `json:"write,omitempty"`
+	Seed           uint64  `json:"seed"`
+	Requests       int     `json:"requests"`
+	Seconds        float64 `json:"modelled_seconds"`
+	IOPS           float64 `json:"modelled_iops"`
+	BytesPerSecond float64 `json:"modelled_bytes_per_second"`
+	Latency        Latency `json:"modelled_latency"`
+	Usage          []Usage `json:"utilisation"`
+	Bottleneck     string  `json:"bottleneck"`
+	Bill           Bill    `json:"bill"`
+	BoundSeconds   float64 `json:"modelled_bound_seconds"` // closed form, of the same requests
 }
 
 // Label is what every figure of this package is.
@@ -114,7 +113,7 @@ func (c *closedLoop) done(r int32) {
 func (c *closedLoop) measurement(l Load, ns int64) Measurement {
 	seconds := float64(ns) * 1e-9
 	out := Measurement{Label: Label, Model: c.model.Name, Path: c.name, Drives: c.drives, InFlight: l.InFlight, Size: l.Size, Write: l.Write,
-		Seed: l.Seed, Requests: c.finished, Seconds: seconds, IOPS: float64(c.finished) / seconds, edges: c.edgeLatencies()}
+		Seed: l.Seed, Requests: c.finished, Seconds: seconds, IOPS: float64(c.finished) / seconds}
 	out.BytesPerSecond = out.IOPS * float64(l.Size)
 	out.Usage, out.Bottleneck = c.usage(ns)
 	out.Bill = c.bill(seconds)

@@ -126,7 +126,7 @@ func TestMeasureIsDeterministic(t *testing.T) {
 		t.Errorf("the same seed gives %+v and %+v", a, b)
 	}
 	l.Seed = 8
-	if c := measure(t, m, l); c.Latency == a.Latency {
+	if c := measure(t, m, l); reflect.DeepEqual(c.Latency, a.Latency) {
 		t.Error("another seed gives the same latencies")
 	}
 }

@@ -77,11 +77,11 @@ func (r *Replay) Result(seed uint64) (Result, error) {
 	seconds := float64(r.now) * 1e-9
 	out := Result{Label: Label, Model: r.model.Name, Path: r.name, InFlight: len(r.requests), Seed: seed, Seconds: seconds,
 		FlushSeconds: float64(r.flushed) * 1e-9, BoundSeconds: r.model.Estimate(r.did).Seconds, Delayed: r.waits[waitDelayed].n,
-		Edges: r.edgeLatencies(), Bill: r.bill(seconds)}
+		Edges: r.edgeLatencies((*histogram).withHistogram), Bill: r.bill(seconds)}
 	var accesses uint64
 	for i, name := range waitNames {
 		if h := &r.waits[i]; h.n > 0 {
-			out.Accesses = append(out.Accesses, h.latency(name))
+			out.Accesses = append(out.Accesses, h.withHistogram(name))
 		}
 		if i != waitPrefetch {
 			accesses += r.waits[i].n

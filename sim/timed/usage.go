@@ -115,12 +115,12 @@ func (d *device) bill(seconds float64) Bill {
 	return b
 }
 
-// latencies lists the edges that were used.
-func (d *device) edgeLatencies() []Latency {
+// edgeLatencies lists the edges that were used, as of describes them.
+func (d *device) edgeLatencies(of func(h *histogram, name string) Latency) []Latency {
 	var out []Latency
 	for i := range d.edges {
 		if d.edges[i].n > 0 {
-			out = append(out, d.edges[i].latency(edgeNames[i]))
+			out = append(out, of(&d.edges[i], edgeNames[i]))
 		}
 	}
 	return out
