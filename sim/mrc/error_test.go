@@ -88,6 +88,19 @@ func TestSampledError(t *testing.T) {
 	}
 }
 
+// Nearly all of a trace gives nearly the exact curve: nothing about the choice of
+// pages or accesses leans to one side.
+func TestLargeSampleIsUnbiased(t *testing.T) {
+	tr := loadTest(t, "mooncake_synthetic")
+	exact := exactly(tr)
+	for _, m := range []Method{{Rate: 0.45}, {Rate: 0.9}, {MaxPages: 20_000}, {MaxPages: 40_000}} {
+		log, linear := errorsOf(tr, exact, m, 9)
+		if log[4] > 0.0025 || linear[4] > 0.0025 {
+			t.Errorf("%+v: median error %.4f and %.4f", m, log[4], linear[4])
+		}
+	}
+}
+
 // TestErrorTable writes the table of docs/mrc-speed.md: error against the number
 // of pages sampled. It is asked for by MRC_TABLE.
 func TestErrorTable(t *testing.T) {
