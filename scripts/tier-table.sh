@@ -15,18 +15,20 @@
 # Environment:
 #   SIZE T1 T2 PAGE MODEL THREADS SEED   of every cell (20GiB, 2GiB, 8GiB, 64KiB,
 #                4x980pro, 8, 1); MODEL=none: drives that are not paced
-#   LIMIT        seconds that this fill may take (540), and CELLS, one command (400)
-#   REPEAT       timed runs of a cell (1); RECORD=0 leaves the recorded one out
+#   LIMIT        seconds that this fill may take (540), and CELLS, one command (as LIMIT)
+#   REPEAT       timed runs of a cell (1; with 0 the recorded one has to do, whose times
+#                and CPU seconds have the recording in them)
+#   RECORD       recorded runs of a cell (1; 0: none, and nothing is simulated)
 #   WORKLOADS POLICIES   which ones (all; the four placers with t1=clock,t2=fifo)
 #   ITERATIONS SAMPLE    for every workload, instead of those below
 #
-# On an H200 with 16 cores the whole table is expected to take about 40 minutes, 4 to 6 of
-# them for each graph: it is generated in about one, and each of its 8 runs takes half a
-# minute with filling and checking. A dense workload takes about 3.
+# On an H200 with 16 cores the whole table is expected to take about 45 minutes: a run half
+# a minute with opening, filling and checking, and a graph over one minute to generate,
+# once a command. REPEAT=0 takes half of that: fill once so, then without.
 #
 # Host memory: the store (25 GiB), T2 (8 GiB), and the reference result, for backprop
-# about 40 GiB, which is computed once a command; searches are checked by what proves a
-# result right, without a second one.
+# about 31 GiB while it is computed, once a command; searches are checked by what proves a
+# result right, without a second one. GOMEMLIMIT (80GiB) keeps garbage from adding to it.
 set -uo pipefail
 
 all='multi-vector-add embedding-gather pathfinder hotspot srad backprop bfs pagerank sssp'
@@ -104,7 +106,7 @@ make_cells() {
 	[ "$traces" = 0 ] || flags+=(--record "$dir/$w-%.ttrc" --record-sample "${SAMPLE:-${sample[$w]}}")
 	[ "${MODEL:-4x980pro}" = none ] || flags+=(--model "${MODEL:-4x980pro}")
 	echo "== $w: $need, $times timed, $traces recorded, at most $limit s"
-	timeout -s INT -k 60 "$limit" "$tritier" run "$w" --engine gpu --program kernel --size "${SIZE:-20GiB}" --t1 "${T1:-2GiB}" --t2 "${T2:-8GiB}" --page "${PAGE:-64KiB}" \
+	GOMEMLIMIT=${GOMEMLIMIT:-80GiB} timeout -s INT -k 60 "$limit" "$tritier" run "$w" --engine gpu --program kernel --size "${SIZE:-20GiB}" --t1 "${T1:-2GiB}" --t2 "${T2:-8GiB}" --page "${PAGE:-64KiB}" \
 		--threads "${THREADS:-8}" --seed "${SEED:-1}" --iterations "${ITERATIONS:-${iterations[$w]}}" --policy "$need" --repeat $((times + traces)) \
 		"${flags[@]}" --json >"$dir/last.json" 2>"$dir/$w.log"
 	rc=$?
@@ -127,7 +129,7 @@ fill() {
 		while lacking "$w"; do
 			left=$((end - SECONDS))
 			[ $left -ge 20 ] || return 3
-			[ $left -le "${CELLS:-400}" ] || left=${CELLS:-400}
+			[ $left -le "${CELLS:-$left}" ] || left=$CELLS
 			make_cells "$w" $left
 			rc=$?
 			[ $rc != 124 ] || break # what has ended is kept; the others take their turn
@@ -160,7 +162,7 @@ table() {
 	{ c = $1 SUBSEP $2; seen[c] = 1 }
 	$4 != "verified" { bad[c]++ }
 	$3 == "timed" { n[c]++; for (i = 5; i <= 15; i++) timed[c, i] = timed[c, i] " " $i }
-	$3 == "recorded" { live[c] = live[c] " " $16; sim[c] = sim[c] " " $17; one[c] = $18; lost[c] += $19 }
+	$3 == "recorded" { for (i = 5; i <= 15; i++) traced[c, i] = traced[c, i] " " $i; live[c] = live[c] " " $16; sim[c] = sim[c] " " $17; one[c] = $18; lost[c] += $19 }
 	END {
 		rows = 1
 		m = split("workload;placer;runs;run s;least;most;kernel s;x bypass;T1 hits;T2 hits;T3 fetches;SSD read GiB;written GiB;CPU s;drives CPU s;SSD reads, recorded;simulated;differ %;pages, 1 in;result", head, ";")
@@ -174,8 +176,9 @@ table() {
 			if (!(c in seen)) continue
 			rows++
 			name = list[b]; sub(/[{].*/, "", name)
-			add(w[a]); add(name); add(n[c] + 0)
-			if (n[c] > 0) {
+			add(w[a]); add(name); add(n[c] > 0 ? n[c] : "recorded")
+			if (n[c] == 0) for (i = 5; i <= 15; i++) timed[c, i] = traced[c, i]
+			if (n[c] > 0 || c in live) {
 				t[c] = median(timed[c, 5])
 				add(sprintf("%.2f", t[c])); add(sprintf("%.2f", low)); add(sprintf("%.2f", high))
 				add(sprintf("%.2f", median(timed[c, 6])))
@@ -202,7 +205,7 @@ table() {
 	}' "$dir/cells.tsv"
 }
 
-usage() { sed -n '2,33s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+usage() { sed -n '2,35s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 
 case ${1:-} in
 fill)

@@ -58,6 +58,9 @@ func TestTierTable(t *testing.T) {
 	if status, stdout, stderr := tierTable(t, append(variables, "LIMIT=0"), "fill", bin, out); status != 3 || stderr != "" || !strings.Contains(stdout, "no cell has been run") {
 		t.Fatalf("without time: status %d, %s, %s", status, stdout, stderr)
 	}
+	if status, stdout, stderr := tierTable(t, append(variables, "WORKLOADS=bfs", "REPEAT=0"), "fill", bin, out); status != 0 || stderr != "" || !regexp.MustCompile(`(?m)^bfs +gmt-reuse +recorded +[0-9.]+ .* verified$`).MatchString(stdout) {
+		t.Fatalf("recorded alone: status %d, %s, %s", status, stdout, stderr)
+	}
 	if status, stdout, stderr := tierTable(t, append(variables, "WORKLOADS=bfs"), "fill", bin, out); status != 0 || stderr != "" || strings.Count(stdout, " verified\n") != 2 {
 		t.Fatalf("one workload: status %d, %s, %s", status, stdout, stderr)
 	}
