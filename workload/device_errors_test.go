@@ -161,6 +161,18 @@ func TestKernelsInterrupted(t *testing.T) {
 		if err := w.RunKernels(ctx, x.d); !errors.Is(err, cause) || n > 4 {
 			t.Errorf("%d launches, %v", n, err)
 		}
+		// In the middle of a kernel too, wherever it is; others work again afterwards.
+		for range 3 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Duration(rand.IntN(30))*time.Millisecond, func() { cancel(cause) })
+			if err := w.RunKernels(ctx, x.d); !errors.Is(err, cause) {
+				t.Error(err)
+			}
+		}
+		w = sized(t, "hotspot", workload.Params{Bytes: 200 << 10, Kernels: true, Iterations: 3})
+		if err := x.run(t, w); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
