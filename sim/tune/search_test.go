@@ -250,6 +250,48 @@ func TestWriteConstraint(t *testing.T) {
 	}
 }
 
+// Regret is what choosing in training costs on the held-out part, among those
+// that keep the constraints as well as the choice.
+func TestRegret(t *testing.T) {
+	ranked := func(train, held, excess float64) Ranked {
+		return Ranked{Train: Part{Score: Score{Mean: train, Excess: excess}}, HeldOut: Part{Score: Score{Mean: held}}}
+	}
+	s := &search{p: &Problem{}}
+	for _, c := range []struct {
+		ranking []Ranked
+		want    float64
+	}{
+		{[]Ranked{ranked(0.5, 0.9, 0)}, 0},
+		{[]Ranked{ranked(0.5, 0.9, 0), ranked(0.6, 0.6, 0), ranked(0.7, 1.2, 0)}, 0.5},
+		{[]Ranked{ranked(0.5, 0.9, 0), ranked(0.6, 0.6, 0.1)}, 0},
+		{[]Ranked{ranked(0.5, 0.9, 0), ranked(0.6, 1, 0)}, 0},
+		{[]Ranked{ranked(0.5, 0, 0), ranked(0.6, 0, 0)}, 0},
+	} {
+		if got := s.regret(c.ranking); !same(got, c.want) {
+			t.Errorf("%+v: regret %g, want %g", c.ranking, got, c.want)
+		}
+	}
+}
+
+// The safe minimum is where a policy stops being about as good as LRU.
+func TestSafeMinimum(t *testing.T) {
+	minimum := func(placer string) *SafeMinimum {
+		p := quick(t)
+		p.Objective = Objective{SSDReads: 1}
+		p.Space = Space{Placers: []string{placer}, T1: []string{"lru"}, T2: []string{"lru"}}
+		p.Sizes = p.Sizes[1:]
+		r, _ := reportOf(t, p, NewLocal(p.ByHash(), 0))
+		return r.SafeMinimum
+	}
+	// All that is reused often fits T2 and not T1: bypass reads it again and again.
+	if m := minimum("bypass"); m.Frames != nil || m.Fails[0] != [2]int{100, 600} {
+		t.Errorf("bypass: %+v", m)
+	}
+	if m := minimum("tier-order"); m.Fails != nil || m.Frames[0] != [2]int{1, 1} || m.BuildsT1 != 1 || m.BuildsT2 != 1 {
+		t.Errorf("tier-order with LRU: %+v", m)
+	}
+}
+
 // Without host memory what happens to T1's victims is not searched.
 func TestNoHostMemory(t *testing.T) {
 	p := quick(t)

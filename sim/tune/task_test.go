@@ -139,7 +139,8 @@ func TestEvaluateEqualsReplay(t *testing.T) {
 // A miniature has the policy, the frames and the accesses of its share.
 func TestEvaluateScales(t *testing.T) {
 	tr := tiny(5, 4000, 40_000)
-	task := Task{Cuts: []int{10_000, 30_000}, Rate: 0.25, SampleSeed: 9, Policy: parse(t, "gmt-reuse").String(), GPUFrames: 400, HostFrames: 800, Seed: 2}
+	policy := parse(t, "gmt-reuse{vtd-direct=2000,window=200,starve=0.02,fit-every=64,k=2}")
+	task := Task{Cuts: []int{10_000, 30_000}, Rate: 0.25, SampleSeed: 9, Policy: policy.String(), GPUFrames: 400, HostFrames: 800, Seed: 2}
 	got, err := Evaluate(t.Context(), tr, task)
 	if err != nil {
 		t.Fatal(err)
@@ -147,13 +148,17 @@ func TestEvaluateScales(t *testing.T) {
 	whole := &sim.Trace{Info: tr.Info, Accesses: tr.Accesses[:30_000]}
 	s := whole.Sample(0.25, 9)
 	first := len((&sim.Trace{Info: tr.Info, Accesses: tr.Accesses[:10_000]}).Sample(0.25, 9).Trace.Accesses)
-	job := sim.Job{Policy: parse(t, "gmt-reuse").Scaled(s.Share), GPUFrames: s.Frames(400), HostFrames: s.Frames(800), Seed: 2}
+	job := sim.Job{Policy: policy.Scaled(s.Share), GPUFrames: s.Frames(400), HostFrames: s.Frames(800), Seed: 2}
 	c, err := sim.Snapshots(t.Context(), s.Trace, job, first, len(s.Trace.Accesses))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Windows[1] != since(&c[0], &c[1]) || got.Windows[0].SSDReads != c[0].SSDReads() || got.Share != s.Share {
 		t.Errorf("got %+v, want %+v", got, c)
+	}
+	job.Policy = policy
+	if c, err = sim.Snapshots(t.Context(), s.Trace, job, first, len(s.Trace.Accesses)); err != nil || got.Windows[1] == since(&c[0], &c[1]) {
+		t.Errorf("scaling changes nothing here: the test tests nothing (%v)", err)
 	}
 	if n := got.Weight * float64(len(s.Trace.Accesses)); n < 29_999 || n > 30_001 {
 		t.Errorf("weight %g of %d accesses is no 30,000", got.Weight, len(s.Trace.Accesses))
