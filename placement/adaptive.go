@@ -170,12 +170,7 @@ func (a *Adaptive) Fate(v Victim) Fate {
 	if to == Keep {
 		return Keep
 	}
-	unwanted := to == ToT3
-	if a.giving == nil {
-		return a.evicted(v.Page, to)
-	}
-	a.giving.mark(v.Page, unwanted)
-	if unwanted && (a.duel.leader == leadOrder || a.giving.room()) {
+	if a.giving != nil && (!a.giving.mark(v.Page, to == ToT3) || a.duel.leader == leadOrder || a.giving.room()) {
 		to = ToT2
 	}
 	return a.evicted(v.Page, to)

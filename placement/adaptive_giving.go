@@ -26,6 +26,7 @@ const (
 	isListed               // in a list
 	isCopy                 // in the list of copies
 	isHeld                 // in T2
+	isOwed                 // its copy was given up early: a page with a copy goes to T2, whatever its fate
 )
 
 func newGiving(t2 Evictor, owner *Adaptive) *giving {
@@ -42,11 +43,15 @@ func (g *giving) Grow(pages int) {
 // room says whether T2 takes a page without losing one that is not in T1.
 func (g *giving) room() bool { return g.kept > 0 || g.Len() < g.Cap() }
 
-// mark notes what gmt-reuse thinks of p, which is leaving T1.
-func (g *giving) mark(p Page, unwanted bool) {
-	if int(p) < len(g.state) {
-		g.state[p] = g.state[p]&^isUnwanted | isUnwanted*uint8(one(unwanted))
+// mark notes whether gmt-reuse wants p, which is leaving T1, in T2, and says
+// whether it is unwanted there.
+func (g *giving) mark(p Page, unwanted bool) bool {
+	if int(p) >= len(g.state) {
+		return unwanted
 	}
+	unwanted = unwanted && g.state[p]&isOwed == 0
+	g.state[p] = g.state[p]&^(isUnwanted|isOwed) | isUnwanted*uint8(one(unwanted))
+	return unwanted
 }
 
 // used notes that p comes into T1: if T2 has it, it is a copy until T2 is told
@@ -97,6 +102,9 @@ func (g *giving) Victim(incoming Page, pins Pins) Page {
 			if i := g.lists.lastUnpinned(s, givingLists, pins); i != s {
 				v := Page(i - givingLists)
 				g.Remove(v)
+				if s == copies {
+					g.state[v] |= isOwed
+				}
 				return v
 			}
 		}

@@ -232,6 +232,9 @@ func TestGivingOrder(t *testing.T) {
 			t.Fatalf("victims %v, want %v", got, want)
 		}
 	}
+	if g.mark(5, true) || !g.mark(5, true) || !g.mark(1, true) {
+		t.Error("a page whose copy was given up goes to T2 once, whatever its fate; others do not")
+	}
 	a.duel.leader = leadOrder
 	g.early = false
 	for page := range Page(6) {
