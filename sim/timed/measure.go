@@ -11,7 +11,7 @@ import (
 type Load struct {
 	Path     string // access path; empty: the model's default
 	Drives   int    // 0: as many as the model has
-	InFlight int    // 0: as many as the path keeps outstanding
+	InFlight int    // 0: as many as the path keeps outstanding and the drives take
 	Size     uint64 // bytes of a request
 	Write    bool
 	Requests int    // to measure, rounded up to whole rounds of InFlight; 0: enough for a per cent
@@ -42,6 +42,10 @@ type Measurement struct {
 // Label is what every figure of this package is.
 const Label = "modelled"
 
+// mostInFlight bounds what is in flight when nobody says how much: more would
+// fill any drive, and needs memory.
+const mostInFlight = 1 << 16
+
 // leastRequests are measured when nobody says how many.
 const leastRequests = 20_000
 
@@ -60,7 +64,7 @@ func Measure(m *servicetime.Model, l Load) (Measurement, error) {
 		if err != nil {
 			return Measurement{}, err
 		}
-		l.InFlight = min(p.Outstanding(m.Drives.Count), m.Drives.Count*int(slotsOf(&m.Drives.Read)))
+		l.InFlight = min(p.Outstanding(m.Drives.Count), m.Drives.Count*int(slotsOf(&m.Drives.Read)), mostInFlight)
 	}
 	d, err := newDevice(m, l.Path, l.Size, l.Seed, l.InFlight)
 	if err != nil {
@@ -85,6 +89,9 @@ func Measure(m *servicetime.Model, l Load) (Measurement, error) {
 	d.forget()
 	c.finished = 0
 	c.until(rounds(l.Requests, l.InFlight))
+	if d.overdue {
+		return Measurement{}, ErrTooLong
+	}
 	return c.measurement(l, d.now-from), nil
 }
 
