@@ -204,6 +204,21 @@ func TestFixedSizeLimit(t *testing.T) {
 	}
 }
 
+// Between two sizes of the sample the curve goes on falling: every page of a
+// uniform trace is hit in proportion to the size.
+func TestSampledCurveInterpolates(t *testing.T) {
+	tr := loadTest(t, "uniform{pages=20000,accesses=200000}")
+	for _, m := range []Method{{Rate: 0.02, Seed: 1}, {MaxPages: 400, Seed: 1}} {
+		p := measure(NewSampledLRU(m), tr)
+		for c := 120; c < 1000; c += 20 {
+			got := p.At(c+20, 0).T1Hits - p.At(c, 0).T1Hits
+			if want := float64(20) / 20000 * 200_000; got < want/10 || got > want*10 {
+				t.Errorf("%+v: from %d frames on, 20 more have %v more hits, about %v are right", m, c, got, want)
+			}
+		}
+	}
+}
+
 // Buckets are contiguous, rise, and hold what lies up to their end.
 func TestBuckets(t *testing.T) {
 	last := 0

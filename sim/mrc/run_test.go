@@ -84,6 +84,9 @@ func TestNoCurveBelowTheBound(t *testing.T) {
 				bound[p.Pair] = p.SSDReads
 			}
 			for _, c := range curves[1:] {
+				if m.MaxPages > 0 && c.SampledPages > m.MaxPages {
+					t.Errorf("%s, %+v: %s has %d sampled pages", name, m, c.Policy, c.SampledPages)
+				}
 				for _, p := range c.Points {
 					if p.SSDReads < bound[p.Pair] {
 						t.Errorf("%s, %+v: %s reads %d at %+v, bound %d", name, m, c.Policy, p.SSDReads, p.Pair, bound[p.Pair])
@@ -233,5 +236,42 @@ func TestGrid(t *testing.T) {
 				t.Errorf("%+v: %v", c, g)
 			}
 		}
+	}
+}
+
+// MIN falls with the size, whatever a sample makes of it.
+func TestFall(t *testing.T) {
+	pts := []Point{{Pair: Pair{GPU: 9}, SSDReads: 7, MissRatio: 0.7}, {Pair: Pair{GPU: 1, Host: 1}, SSDReads: 9, MissRatio: 0.9}, {Pair: Pair{GPU: 5}, SSDReads: 6, MissRatio: 0.6}}
+	fall(pts)
+	if pts[0].SSDReads != 6 || pts[0].MissRatio != 0.6 || pts[1].SSDReads != 9 || pts[2].SSDReads != 6 {
+		t.Errorf("%+v", pts)
+	}
+}
+
+// A miniature runs the policy with its parameters scaled to its size.
+func TestMiniaturePolicyIsScaled(t *testing.T) {
+	s := loadTest(t, "lirs_multi3").Sample(0.2, 1)
+	gmt := spec(t, "gmt-reuse")
+	r, err := newCaseRuns(Case{Policy: gmt}, []Pair{{GPU: 500, Host: 500}}, s, false)
+	if want := gmt.Scaled(s.Share).String(); err != nil || r.scaled.String() != want || want == gmt.String() {
+		t.Errorf("%v: %s, want %s", err, r.scaled, want)
+	}
+}
+
+// A keeper drops the accesses of pages that are not sampled any more.
+func TestKeeperForgets(t *testing.T) {
+	k := newKeeper(Method{MaxPages: 10, Seed: 1})
+	accs := make([]tier.Access, 1000)
+	for round := range 5000 {
+		for i := range accs {
+			accs[i] = tier.MakeAccess(placement.Page(round*10+i%10), tier.Read)
+		}
+		k.run(accs, round*10+10)
+		if len(k.accs) > firstFilter+len(accs) {
+			t.Fatalf("round %d: %d accesses kept", round, len(k.accs))
+		}
+	}
+	if k.filter(); len(k.heap.list) > 10 || len(k.accs) > 10*100 {
+		t.Errorf("%d accesses of %d pages kept", len(k.accs), len(k.heap.list))
 	}
 }
