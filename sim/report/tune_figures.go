@@ -93,6 +93,10 @@ var (
 	colorHeld  = colorSSD
 )
 
+// mostScore is where larger scores are drawn, with their value: one that is many
+// times worse than LRU would press all others together.
+const mostScore = 1.5
+
 // scoreFigure shows the finalists in training and held out, and what cannot be
 // beaten.
 func scoreFigure(t *Tune) (figure, bool) {
@@ -108,6 +112,8 @@ func scoreFigure(t *Tune) (figure, bool) {
 			s.lo, s.hi = min(s.lo, p.Bound, p.Spread.Min), max(s.hi, p.Spread.Max, p.Bound)
 		}
 	}
+	most := max(mostScore, 1.3*t.over(t.Ranking[0].HeldOut.Score), 1.3*t.over(t.Ranking[0].Train.Score))
+	s.hi = min(s.hi, most)
 	pad := max(0.04*(s.hi-s.lo), 0.01)
 	s.lo, s.hi = max(0, s.lo-pad), s.hi+pad
 	s.legend = func(c draw.Canvas, x, y vg.Length) {
@@ -129,9 +135,14 @@ func scoreFigure(t *Tune) (figure, bool) {
 	}
 	s.row = func(c draw.Canvas, s *strips, i int, y vg.Length) {
 		part := func(p *tune.Part, col color.Color, y vg.Length) {
-			line(c, col, 1.8, nil, s.at(p.Bound), y-4, s.at(p.Bound), y+4)
-			line(c, col, 1.4, nil, s.at(p.Spread.Min), y, s.at(p.Spread.Max), y)
-			dot(c, col, s.at(t.over(p.Score)), y)
+			at := func(v float64) vg.Length { return s.at(min(v, most)) }
+			line(c, col, 1.8, nil, at(p.Bound), y-4, at(p.Bound), y+4)
+			line(c, col, 1.4, nil, at(p.Spread.Min), y, at(p.Spread.Max), y)
+			v := t.over(p.Score)
+			dot(c, col, at(v), y)
+			if v > most {
+				c.FillText(style(8.5, muted, text.XLeft), vg.Point{X: at(v) + 6, Y: y - 1}, fmt.Sprintf("%.3g", v))
+			}
 		}
 		part(&t.Ranking[i].Train, colorTrain, y+4.5)
 		part(&t.Ranking[i].HeldOut, colorHeld, y-4.5)

@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/tritier/tritier/placement"
 )
@@ -61,7 +62,11 @@ func (s *search) sensitivity(winner Candidate, own Score, near []neighbour) []Se
 			out = append(out, Sensitivity{Key: n.key, Value: s.valueOf(winner, n.key)})
 		}
 		last := &out[len(out)-1]
-		last.Points = append(last.Points, Point{Value: n.value, Change: s.change(score, own),
+		value := n.value
+		if name, _, _ := strings.Cut(last.Value, "("); value == name && (n.key == placement.KeyPlacer || n.key == placement.KeyT1 || n.key == placement.KeyT2) {
+			value += " as it comes" // the same one, without the winner's parameters
+		}
+		last.Points = append(last.Points, Point{Value: value, Change: s.change(score, own),
 			Traffic: ratio(score.traffic, own.traffic) - 1, Excess: score.Excess})
 	}
 	return out
