@@ -117,7 +117,7 @@ func TestOnDevice(t *testing.T) {
 			t.Error("elements of 3 bytes are given to kernels")
 		}
 		closeMemory(t, m)
-		for _, policy := range []string{"tier-order{t1=lru}", "tier-order{t2=clock}"} {
+		for _, policy := range []string{"tier-order{t1=lru}", "tier-order{t2=clock}", "adaptive"} {
 			c.Policy = policy
 			var bad *gpu.PolicyError
 			if _, err := tritier.Open(t.Context(), c); !errors.As(err, &bad) {

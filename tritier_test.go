@@ -54,7 +54,8 @@ func stores(t *testing.T) map[string]string {
 	}
 }
 
-var policies = []string{"bypass", "tier-order", "random", "gmt-reuse{vtd-direct=64}", "tier-order{t1=lru,t2=lru,t2copy=keep}", "gmt-reuse{t1=s3-fifo}"}
+var policies = []string{"bypass", "tier-order", "random", "gmt-reuse{vtd-direct=64}", "tier-order{t1=lru,t2=lru,t2copy=keep}", "gmt-reuse{t1=s3-fifo}",
+	"adaptive{vtd-direct=64,hysteresis=0}"}
 
 // TestContents: whatever the store, policy and sizes, an array holds what was
 // written to it, also after Close and Open.

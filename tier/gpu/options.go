@@ -127,6 +127,18 @@ func (o *Options) decide() (d decision, err error) {
 	refuse := func(format string, args ...any) error {
 		return &PolicyError{o.Policy.String(), fmt.Sprintf(format, args...)}
 	}
+	switch x := p.Placer.(type) {
+	case *placement.Bypass:
+		d.placer = layout.Bypass
+	case *placement.TierOrder:
+		d.placer = layout.TierOrder
+	case *placement.RandomPlacer:
+		d.placer, d.below = layout.Random, x.Below()
+	case *placement.GMTReuse:
+		d.placer, d.reuse = layout.GmtReuse, x
+	default: // first: such a placer may have a T2 of its own
+		return d, refuse("the placers bypass, tier-order, random and gmt-reuse, not %s", p.Placer.Name())
+	}
 	switch p.T1.(type) {
 	case *placement.Clock:
 		d.t1 = layout.T1Clock
@@ -139,17 +151,5 @@ func (o *Options) decide() (d decision, err error) {
 		return d, refuse("fifo for T2, not %s", p.T2.Name())
 	}
 	d.keep = p.KeepT2Copy && o.T2 > 0
-	switch x := p.Placer.(type) {
-	case *placement.Bypass:
-		d.placer = layout.Bypass
-	case *placement.TierOrder:
-		d.placer = layout.TierOrder
-	case *placement.RandomPlacer:
-		d.placer, d.below = layout.Random, x.Below()
-	case *placement.GMTReuse:
-		d.placer, d.reuse = layout.GmtReuse, x
-	default:
-		return d, refuse("the placers bypass, tier-order, random and gmt-reuse, not %s", p.Placer.Name())
-	}
 	return d, nil
 }
