@@ -132,7 +132,6 @@ struct Team {
         if (!ok(bulk_read(g, t, a, from, to - from, dst), a, first)) {
             return nullptr;
         }
-        g.sync();
         return dst + (first - from);
     }
 
