@@ -119,7 +119,7 @@ func drawCurveHead(dc draw.Canvas, f *curveFlags, curves []curve, paths []string
 		return
 	}
 	dc.StrokeLine2(draw.LineStyle{Color: chartMuted, Width: 1.1, Dashes: linkDashes}, x, y, x+18, y)
-	dc.FillText(entry, vg.Point{X: x + 23, Y: y}, "narrowest link of a path")
+	dc.FillText(entry, vg.Point{X: x + 23, Y: y}, "narrowest link")
 }
 
 // inRequests says whether the vertical axis counts requests, not bytes.

@@ -45,8 +45,8 @@ func drawModel(t *rapid.T) *servicetime.Model {
 }
 
 // exact is the tolerance where nothing is drawn: requests go round in a pattern
-// that need not repeat with their number, and a measurement ends within it. In
-// 4,000 drawn machines the worst was 1.0 %.
+// that need not repeat with their number, and a measurement ends within it. The
+// worst that drawn machines showed was 1.0 %.
 const exact = 0.04
 
 // TestMeasureRelations: more never hurts, and no figure beats the closed form.

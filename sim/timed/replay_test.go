@@ -76,7 +76,7 @@ func drawTrace(t *rapid.T, pages, n int) []tier.Access {
 // anomaly is how much slower a run with more of something may be. In a system with
 // dependencies an access that begins earlier can delay others: list schedules have
 // such anomalies (Graham, SIAM J. Applied Mathematics 17, 1969), up to a factor of
-// 2. Here a page is awaited by few: in 4,000 drawn runs the worst was 2.2 %.
+// 2. Here a page is awaited by few: the worst that drawn runs showed was 2.2 %.
 const anomaly = 0.08
 
 var drawnPolicies = []string{"lru", "clock", "tier-order", "bypass", "random{t2copy=keep}", "gmt-reuse"}
