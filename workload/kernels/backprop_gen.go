@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ff0c985b172edd4977be51d4c0792eb803f65500f6e49fb46f4799e7f1a71ddd
+// sha256:16a53f5094fba35c6f06f8a72851014ea5d7e4e550a6c3336300b8dfdf97470b
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a5605d5dadcc75e708ee44b1ffad45586219852b7d7acb1b553f7a230a287a85
+// sha256:a32eedc4c0b0fb8bb3f139601969c223da3c7e0f209f6a0982f27667b6bdd85f
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:79140efb2c5a9622691eaee1418caa5a80105a3dc50580f3fb0d89d67036220e
+// sha256:0477c91c10f49b8f341778565c15a6ce609aecc3c5e29b2fb7d0dd5f44af394a
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

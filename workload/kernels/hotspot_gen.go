@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7b7e148304bfd10cd3ae5b74080ea50f9214be38b38449c706b7eb6fa01fc854
+// sha256:fc308c738d33319eae1affdcc006697ba0070198dab5fbac48e03df4452fdbc5
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:604a130bdc8242328b3f998c465b219a1d586c4d2bb0443af70475664f7adba9
+// sha256:15b33dea3391d8d2645f47dac4fb2133e151b2d385479ad7ad25f21e9cbf0ef4
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

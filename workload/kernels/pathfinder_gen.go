@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:58566734ebf62d47f6991e6045cb72aa6d9481cbbcd1ceb6b4f88cdb952cf216
+// sha256:09507bd6f7ce1c264ca12fbb522d6e627aaa1324de9587726948326cea614372
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:dbd8adef723c71641d98f3765031d9e4fc37762036c9d6ce1ceabbc317b9bbc6
+// sha256:eb141d9d879d9f9b926c128899efc4a7323a05daa0273ead58e38f1e7164e591
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:550307e2b163ff98576c3ab818de2fd276fe57fa0d8f5b7bada624de74c7bc7a
+// sha256:6de69824f90b4d4e01bf28cf71a7d7a45f703acf23bc93c1f53ec8093a08f54e
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

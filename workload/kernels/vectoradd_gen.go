@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:93d56b91118eff2e35d04b1ea8f3fcb6aaf2316827bf31706041eeb0574d3c90
+// sha256:6dc3f2a4c852d95df7d84a7c7705aa59aaf342d5d16301698fb0ec54875edaee
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
