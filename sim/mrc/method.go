@@ -63,9 +63,9 @@ func (c Correction) ExpectedError(sampled int) float64 {
 	n := float64(max(sampled, 1))
 	switch c {
 	case CorrectNone:
-		return min(0.4, 20/math.Sqrt(n))
+		return 0.4 // a few hot pages decide, however many are sampled
 	case CorrectAdj:
-		return min(0.4, 2.8/math.Sqrt(n))
+		return min(0.4, 3/math.Sqrt(n))
 	}
 	return min(0.4, 0.4/math.Sqrt(n)+60/n)
 }

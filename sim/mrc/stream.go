@@ -102,13 +102,14 @@ type keeper struct {
 	heap        pointHeap // of the sampled pages, with a limit
 	accs        []tier.Access
 	filterAt    int // accesses at which those of pages that left are dropped
+	least       int // of filterAt
 }
 
 // firstFilter is when a keeper looks for the first time.
 const firstFilter = 1 << 20
 
 func newKeeper(m Method) *keeper {
-	k := &keeper{seed: m.Seed, below: sim.SampledBelow(1), limit: m.MaxPages, filterAt: firstFilter}
+	k := &keeper{seed: m.Seed, below: sim.SampledBelow(1), limit: m.MaxPages, filterAt: firstFilter, least: firstFilter}
 	if m.Rate > 0 && m.MaxPages == 0 {
 		k.rate = m.Rate
 		k.below = sim.SampledBelow(m.Rate)
@@ -133,7 +134,7 @@ func (k *keeper) run(accs []tier.Access, pages int) {
 	}
 	if k.limit > 0 && len(k.accs) > k.filterAt {
 		k.filter()
-		k.filterAt = max(firstFilter, 2*len(k.accs))
+		k.filterAt = max(k.least, 2*len(k.accs))
 	}
 }
 
