@@ -80,8 +80,11 @@ func TestNoCurveBelowTheBound(t *testing.T) {
 				t.Fatal(err)
 			}
 			bound := map[Pair]uint64{}
-			for _, p := range curves[0].Points {
+			for i, p := range curves[0].Points {
 				bound[p.Pair] = p.SSDReads
+				if i > 0 && p.SSDReads > curves[0].Points[i-1].SSDReads {
+					t.Errorf("%s, %+v: the bound rises to %d at %+v", name, m, p.SSDReads, p.Pair)
+				}
 			}
 			for _, c := range curves[1:] {
 				if m.MaxPages > 0 && c.SampledPages > m.MaxPages {
