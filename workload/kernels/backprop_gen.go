@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:16a53f5094fba35c6f06f8a72851014ea5d7e4e550a6c3336300b8dfdf97470b
+// sha256:b58f8c38d8ab16f7f1e62141691c64505adc952918619f2ab729d76b6a248f0c
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a32eedc4c0b0fb8bb3f139601969c223da3c7e0f209f6a0982f27667b6bdd85f
+// sha256:d60dc57438f94d0b2b1af065d8ffbee595a320b2b117d1e4955b234ff0669e38
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0477c91c10f49b8f341778565c15a6ce609aecc3c5e29b2fb7d0dd5f44af394a
+// sha256:f4c8f9a17247272ccf6d9c79c96d3ae5e62a249bafa98224a878640fb7a693c6
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fc308c738d33319eae1affdcc006697ba0070198dab5fbac48e03df4452fdbc5
+// sha256:467d83087e09e7d72904764c1b63bf4cbf2d50990d7649fcbf274c754ed5bcdc
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:15b33dea3391d8d2645f47dac4fb2133e151b2d385479ad7ad25f21e9cbf0ef4
+// sha256:e19e415382c8048529de554179fc76ba4c9a2d09235cca390c0da81a681237da
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

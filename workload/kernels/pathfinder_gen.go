@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:09507bd6f7ce1c264ca12fbb522d6e627aaa1324de9587726948326cea614372
+// sha256:86c3a03256b3a1a036ee7edbd79e928bd97ba32f3af18ed1b694887faad050ac
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:eb141d9d879d9f9b926c128899efc4a7323a05daa0273ead58e38f1e7164e591
+// sha256:dd99c6c91665836739adffcdaf633b3671952b9d8abd428bdf9b6b977c48ca93
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6de69824f90b4d4e01bf28cf71a7d7a45f703acf23bc93c1f53ec8093a08f54e
+// sha256:4f834995ba5af8ddabde0b4a46ace6399e88c9c005ba1347c1f11c2b0e373981
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6dc3f2a4c852d95df7d84a7c7705aa59aaf342d5d16301698fb0ec54875edaee
+// sha256:7af688ca5c1b634917624d0fa4f55162c738997d6b620d9382b8c968ac0cfd06
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
