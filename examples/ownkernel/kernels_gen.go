@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d7cfcf41248dc4bd2e199d3f0ee3927b05815909fb65b128c4da347deb522f0c
+// sha256:31a63a5a9806cb7db6574c21729acea725bd9c80e7e99d7e94de08dcf4d82bdd
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

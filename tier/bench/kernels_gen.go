@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:637d336e92bb4f1eb83f3b8613353f2432b5ca60fa2b5a2660de6f0a0d8e61e6
+// sha256:9c0a41884d0ac229439bc6d47091c1be76059dea18cabf67f22d3cead46ad5bc
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

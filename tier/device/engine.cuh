@@ -79,13 +79,14 @@ struct alignas(128) Counts {
     uint64_t prefetch_errors;
     uint64_t flushed; // pages that flush wrote: not in writebacks
     uint64_t crowded; // demotions that became bypasses because T2 or its spare slots were all in motion
-    uint64_t lost_slots;      // slots that a drive may still write to after a time-out: never used again
+    uint64_t lost_slots;      // times that a slot was put aside, since after a time-out a drive may still use it
     uint64_t dropped_samples; // sampled accesses that the CPU was too slow for
     uint64_t bytes_t3_read;   // T3 -> T1
     uint64_t bytes_t3_write;  // T1 or T2 -> T3
     uint64_t bytes_promoted;  // T2 -> T1
     uint64_t bytes_demoted;   // T1 -> T2
     uint64_t copies_saved;    // of the demotions, those of pages whose clean copy was still in T2: no bytes moved
+    uint64_t retaken_slots;   // of these, slots that were taken back, since the drive is done with them
     uint64_t lost_records;    // accesses that should have been recorded, and the CPU was too slow for
 };
 
@@ -97,6 +98,7 @@ struct alignas(128) Hot {
     uint32_t starved;                  // groups that have found all frames pinned and try on
     uint32_t frames_needed;            // most frames that were pinned or wanted when kAllPinned came up
     alignas(128) uint64_t free_slots;  // stack, as free_frames
+    uint64_t lost_slots;               // likewise, those put aside: their slot_order says which queue may still use them
     alignas(128) uint32_t t2_used;     // places of T2's logical size that are taken
     alignas(128) uint64_t log_head;    // of T2's order
     alignas(128) uint64_t log_tail;

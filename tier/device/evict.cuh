@@ -65,10 +65,10 @@ TRITIER_SLOW uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, const 
         uint32_t status = save(g, t, v.page, f->spare);
         if (status != kTierOk) {
             if (t.store.lost(status)) {
-                f->spare = kNone;
                 if (g.leads()) {
-                    lose_slot(t);
+                    lose_slot(t, f->spare, v.page);
                 }
+                f->spare = kNone;
             }
             f->at = v.page;
             put_back(g, t, v, kWritingBack);
@@ -87,6 +87,18 @@ TRITIER_SLOW uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, const 
     return kTierOk;
 }
 
+// leave_lost moves a page of T2 to the spare slot, since the drive may still use its
+// own after a write that was lost; the group owns the page. It returns where the page is.
+template <class G, class S>
+TRITIER_DEVICE uint32_t leave_lost(const G& g, const Context<S>& t, uint32_t page, uint32_t slot, uint32_t spare) {
+    copy_bytes(g, t.slot(spare), t.slot(slot), t.page_bytes());
+    if (g.leads()) {
+        store_relaxed_gpu(t.slot_owner() + spare, page);
+        lose_slot(t, slot, page);
+    }
+    return spare;
+}
+
 // drop_oldest makes T2's oldest page, which o says, leave for T3, and hands
 // over its slot. On failure the page is T2's youngest, dirty as before.
 template <class G, class S>
@@ -103,9 +115,14 @@ TRITIER_SLOW uint32_t drop_oldest(const G& g, const Context<S>& t, Fill* f, cons
         uint32_t status = save(g, t, o.page, o.slot);
         if (status != kTierOk) {
             f->at = o.page;
-            uint32_t again = insert_order(g, t, o.slot);
+            uint32_t slot = o.slot;
+            if (t.store.lost(status) && f->spare != kNone) {
+                slot = leave_lost(g, t, o.page, o.slot, f->spare);
+                f->spare = kNone;
+            }
+            uint32_t again = insert_order(g, t, slot);
             if (g.leads()) {
-                publish(t.entries + o.page, word, moved(o.word, kResidentT2, o.slot));
+                publish(t.entries + o.page, word, moved(o.word, kResidentT2, slot));
             }
             return again != kTierOk ? again : kWriteBack | status;
         }

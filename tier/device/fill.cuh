@@ -25,10 +25,10 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
     uint32_t status = t.store.read(g, f->page, f->spare);
     if (status != kTierOk) {
         if (t.store.lost(status)) {
-            f->spare = kNone;
             if (g.leads()) {
-                lose_slot(t);
+                lose_slot(t, f->spare, f->page);
             }
+            f->spare = kNone;
         }
         f->at = f->page;
         return status;

@@ -34,12 +34,22 @@ TRITIER_DEVICE uint32_t flush_t1(const G& g, const Context<S>& t, uint32_t page,
 }
 
 // flush_t2 writes back a page in T2 that the group has claimed; word is its
-// entry before.
+// entry before. *lost: the spare slot is the page's now, and its own is lost.
 template <class G, class S>
-TRITIER_DEVICE uint32_t flush_t2(const G& g, const Context<S>& t, uint32_t page, uint64_t word) {
-    uint32_t slot = location_of(word), status = save(g, t, page, slot);
+TRITIER_DEVICE uint32_t flush_t2(const G& g, const Context<S>& t, uint32_t page, uint64_t word, uint32_t spare, bool* lost) {
+    uint32_t slot = location_of(word), status = save(g, t, page, slot), at = slot;
+    *lost = status != kTierOk && t.store.lost(status);
+    if (*lost) {
+        if (g.leads()) {
+            leave_order(t, slot);
+        }
+        g.sync();
+        at = leave_lost(g, t, page, slot, spare);
+        uint32_t again = insert_order(g, t, at);
+        status = again != kTierOk ? again : status;
+    }
     if (g.leads()) {
-        uint64_t to = moved(word, kResidentT2, slot);
+        uint64_t to = moved(word, kResidentT2, at);
         if (status == kTierOk) {
             to &= ~kDirty;
             count(&t.counts()->flushed);
@@ -104,12 +114,12 @@ TRITIER_SLOW uint32_t flush_page(const G& g, const Context<S>& t, uint32_t page)
     if (got == kFlushT1) {
         status = flush_t1(g, t, page, location_of(k.word), slot, &lost);
     } else if (got == kFlushT2) {
-        status = flush_t2(g, t, page, k.word);
+        status = flush_t2(g, t, page, k.word, slot, &lost);
     }
     if (g.leads()) {
-        if (lost) {
-            lose_slot(t);
-        } else if (slot != kNone) {
+        if (lost && got == kFlushT1) {
+            lose_slot(t, slot, page);
+        } else if (!lost && slot != kNone) {
             push_slot(t, slot);
         }
         if (status != kTierOk) {

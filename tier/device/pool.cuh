@@ -73,11 +73,52 @@ TRITIER_DEVICE void push_slot(const Context<S>& t, uint32_t s) {
     push_free(&t.hot()->free_slots, t.slot_owner(), s);
 }
 
-// lose_slot keeps s out of use: after a time-out the drive may still write to
-// it, or read from it what must not be another page's bytes.
+// lose_slot puts s aside: after a time-out the drive may still write to it, or read
+// from it what must not be another page's bytes. page is whose command it was.
 template <class S>
-TRITIER_DEVICE void lose_slot(const Context<S>& t) {
+TRITIER_DEVICE void lose_slot(const Context<S>& t, uint32_t s, uint32_t page) {
     count(&t.counts()->lost_slots);
+    store_relaxed_gpu(t.slot_order() + s, t.store.held_by(page)); // no place in T2's order: those have bit 31
+    push_free(&t.hot()->lost_slots, t.slot_owner(), s);
+}
+
+// retake_slot takes a slot back that was put aside and that no drive can use any more,
+// since all commands of its queue that nobody waited for have ended; or kNone. It looks
+// at a few.
+template <class S>
+TRITIER_SLOW uint32_t retake_slot(Context<S> t) {
+    uint64_t* lost = &t.hot()->lost_slots;
+    uint32_t* owner = t.slot_owner();
+    uint32_t found = kNone, kept = kChainEnd;
+    for (uint32_t looked = 0; looked < 32 && found == kNone; looked++) {
+        uint32_t s = pop_free(lost, owner);
+        if (s == kNone) {
+            break;
+        }
+        if (t.store.settled(load_relaxed_gpu(t.slot_order() + s))) {
+            found = s;
+        } else {
+            store_relaxed_gpu(owner + s, kFreeMark | kept);
+            kept = s;
+        }
+    }
+    while (kept != kChainEnd) {
+        uint32_t next = load_relaxed_gpu(owner + kept) & ~kFreeMark;
+        push_free(lost, owner, kept);
+        kept = next;
+    }
+    if (found != kNone) {
+        store_relaxed_gpu(t.slot_order() + found, 0);
+        count(&t.counts()->retaken_slots);
+    }
+    return found;
+}
+
+// pop_spare takes a free slot, or one that was lost and is free again; or kNone.
+template <class S>
+TRITIER_DEVICE uint32_t pop_spare(const Context<S>& t) {
+    uint32_t s = pop_slot(t);
+    return s != kNone || static_cast<uint32_t>(load_relaxed_gpu(&t.hot()->lost_slots)) == kChainEnd ? s : retake_slot(t);
 }
 
 // take_spare waits for a free slot. The caller holds no slot and no busy page:
@@ -86,7 +127,7 @@ template <class S>
 TRITIER_DEVICE uint32_t take_spare(const Context<S>& t, uint32_t* slot) {
     Wait wait = Wait::start();
     for (;;) {
-        *slot = pop_slot(t);
+        *slot = pop_spare(t);
         if (*slot != kNone) {
             return kTierOk;
         }

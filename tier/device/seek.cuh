@@ -40,7 +40,7 @@ TRITIER_DEVICE uint32_t failed_fill(const Seek& k, uint64_t e) {
 template <class S>
 TRITIER_DEVICE uint32_t seek_claim(const Context<S>& t, uint64_t* entry, Seek* k) {
     if (k->spare == kNone) {
-        k->spare = pop_slot(t);
+        k->spare = pop_spare(t);
         if (k->spare == kNone) {
             k->status = k->wait.over(t.e);
             k->status = k->status == kWaitTimeout ? static_cast<uint32_t>(kNoSlot) : k->status;

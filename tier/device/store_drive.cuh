@@ -54,6 +54,22 @@ struct DriveStore {
         }
         return status;
     }
+    // held_by and settled: a queue of bamio's is settled when all its commands have ended
+    // that somebody has given up on.
+    TRITIER_DEVICE uint32_t held_by(uint32_t page) const {
+        const DriveLayout* d = layout();
+        return bamio::queue_of(reinterpret_cast<const bamio::Engine*>(d->bamio), page % d->drives, user);
+    }
+    TRITIER_SLOW bool settled(uint32_t queue) const {
+        bamio::Port port = bamio::open_port(reinterpret_cast<const bamio::Engine*>(layout()->bamio), queue);
+        bamio::poll(Solo{}, port);
+        for (uint32_t i = 0; i < port.cid_count; i++) {
+            if ((load_acquire_gpu(&port.cids[i].word) & 3) == bamio::kAbandoned) {
+                return false;
+            }
+        }
+        return true;
+    }
     // After these the drive may still read or write the slot, until it was reset.
     TRITIER_DEVICE bool lost(uint32_t status) const {
         return status == bamio::kTimeout || status == bamio::kStopped || status == bamio::kQueueFailed ||

@@ -30,8 +30,9 @@ const (
 	little   = "deadline=8000 pin_deadline=7000 pages=40 frames=2 t2=12 spares=2 placer=1 log=16 groups=6 rounds=300 interrupts=10"
 	narrow   = "deadline=8000 pin_deadline=7000 frames=2 t2=1 spares=4 placer=1 log=2 groups=8 rounds=400 interrupts=2 flush=4"
 	alone    = "alone=1 deadline=9000 pin_deadline=8000 frames=6 t2=2 spares=3 placer=1 groups=4 rounds=400 interrupts=9"
+	late     = "deadline=900 pin_deadline=800 frames=3 t2=3 spares=3 placer=1 groups=6 rounds=150 fail_reads=5 fail_writes=3 lose=1 late=1 interrupts=6 flush=3"
 	copies   = "deadline=8000 pin_deadline=7000 pages=12 frames=3 t2=13 spares=2 placer=1 keep=1 groups=6 rounds=400 interrupts=6 flush=4"
-	scarce   = "deadline=8000 pin_deadline=7000 frames=2 t2=4 spares=2 placer=1 keep=1 groups=6 rounds=250 interrupts=6 flush=4"
+	scarce   = "deadline=8000 pin_deadline=7000 frames=2 t2=4 spares=2 placer=1 keep=1 groups=6 rounds=600 interrupts=6 flush=4"
 	recorded = tight + " records=64"
 	hammer   = "mode=hammer deadline=5000 groups=8 rounds=50000 interrupts=4"
 	traps    = "mode=pitfalls"
@@ -62,7 +63,7 @@ var mutants = []mutant{
 	{"a promotion leaves its page in the order", "fill.cuh", "            leave_order(t, f->slot);", "            (void)f;", plain, tight},
 	{"a place is not given back", "fill.cuh", "            atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);", "            (void)t;", plain, tight + " placer=2"},
 	{"a slot is popped twice", "pool.cuh", "        if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next) == h) {", "        if (static_cast<uint32_t>(atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next)) == i) {", plain, hammer + " t2=4 spares=2"},
-	{"a lost buffer is used again", "evict.cuh", "            if (t.store.lost(status)) {\n                f->spare = kNone;", "            if (t.store.lost(status)) {\n                f->spare += 0;", plain, "frames=3 t2=3 spares=30 placer=0 groups=4 rounds=60 fail_reads=6 fail_writes=3 lose=2 deadline=2000"},
+	{"a lost buffer is used again", "evict.cuh", "lose_slot(t, f->spare, v.page);\n                }\n                f->spare = kNone;", "lose_slot(t, f->spare, v.page);\n                }", plain, "frames=3 t2=3 spares=30 placer=0 groups=4 rounds=60 fail_reads=6 fail_writes=3 lose=2 deadline=2000"},
 	{"a group waits for a slot while it holds a page", "evict.cuh", "            *slot = need_slot ? pop_slot(t) : kNone;\n            if (!need_slot || *slot != kNone) {", "            *slot = kNone;\n            if (!need_slot || take_spare(t, slot) == kTierOk) {", plain, "deadline=1500 pin_deadline=2000 frames=1 t2=2 spares=1 placer=2 groups=8 rounds=400 interrupts=6 flush=4"},
 	{"a victim waits for its place", "evict.cuh", "for (uint32_t attempt = 0; attempt < 64; attempt++) {", "for (uint64_t begun = globaltimer(); globaltimer() - begun < 4 * t.e->deadline_ns;) {", plain, "deadline=1000 pin_deadline=900 frames=1 t2=1 spares=4 placer=1 groups=8 rounds=300 interrupts=6 flush=4"},
 	{"entries of the order are not settled", "order.cuh", "if ((word & 3u << 30) != log_lap(t, *n)) {", "if (word == 0) {", plain, traps},
@@ -86,6 +87,12 @@ var mutants = []mutant{
 	{"a pin is not an acquire", "entry.cuh", "*e = atomic_add_acquire_gpu(entry, kPin)", "*e = atomic_add_relaxed_gpu(entry, kPin)", threads, alone},
 	{"pins in flight are counted", "entry.cuh", "constexpr uint32_t kPinLimit = 1u << 18;", "constexpr uint32_t kPinLimit = 1u << 30;", plain, traps},
 	{"a full house waits for ever", "victim.cuh", "if (s->wait.longer_than(t.e->pin_deadline_ns)) {", "if (s->wait.longer_than(~0ull)) {", plain, traps},
+	{"a lost slot is taken back at once", "pool.cuh", "if (t.store.settled(load_relaxed_gpu(t.slot_order() + s))) {", "if (t.slot_order() != nullptr) {", plain, late},
+	{"no lost slot is taken back", "pool.cuh", "== kChainEnd ? s : retake_slot(t);", "== kChainEnd ? s : s;", plain, late},
+	{"a slot is put aside for another queue", "pool.cuh", "t.store.held_by(page));", "1 - t.store.held_by(page));", plain, late},
+	{"a page of T2 stays in a lost slot", "evict.cuh", "if (t.store.lost(status) && f->spare != kNone) {", "if (t.store.lost(status) && f->spare == 0x12345) {", plain, late},
+	{"a flushed page of T2 stays in a lost slot", "flush.cuh", "at = slot;\n    *lost = status != kTierOk && t.store.lost(status);", "at = slot;\n    *lost = false;", plain, late},
+	{"slots that are not taken back are forgotten", "pool.cuh", "        push_free(lost, owner, kept);", "        (void)lost;", plain, late},
 	{"a write leaves the copy", "copy.cuh", "    if ((e & kDirty) == 0 && t.e->copies != 0) {", "    if ((e & kDirty) != 0 && t.e->copies != 0) {", plain, copies},
 	{"only elements drop the copy", "acquire.cuh", "        will_write(t, p, found != 0 ? e : 0, a.frame);", "", plain, copies},
 	{"elements do not drop the copy", "array_ref.cuh", "        will_write(t, static_cast<uint32_t>(page), e, location_of(e));", "", plain, copies},

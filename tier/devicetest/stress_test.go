@@ -40,6 +40,8 @@ var scenarios = []struct{ name, args string }{
 	{"recorded", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=150 records=64 interrupts=10"},
 	{"recorded and sampled", "frames=3 t2=3 spares=2 placer=3 groups=3 lanes=4 rounds=60 records=64 interrupts=10"},
 	{"nobody takes the records", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=80 records=64 drain=0 pin_deadline=20 deadline=40000"},
+	{"a drive that answers late", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=100 fail_reads=6 fail_writes=6 lose=1 late=1 flush=6"},
+	{"a drive that answers late, copies and warps", "frames=3 t2=4 spares=2 placer=2 keep=1 groups=3 lanes=4 rounds=50 fail_reads=5 fail_writes=5 lose=2 late=1 flush=6"},
 	{"every buffer is lost", "frames=2 t2=1 spares=1 placer=1 groups=4 rounds=30 fail_reads=2 fail_writes=2 lose=1 deadline=20"},
 }
 

@@ -166,6 +166,10 @@ TRITIER_DEVICE void flush_all(const G& g, uint32_t warp, uint32_t warps, const E
         last = atomic_add_acq_rel_sys(&report->finished, 1) + 1 == warps ? 1 : 0;
     }
     if (from_leader(g, last) != 0) {
+        for (uint32_t s = kNone; g.leads() && (s = retake_slot(t)) != kNone;) {
+            push_slot(t, s); // those whose commands have ended meanwhile
+        }
+        g.sync();
         uint32_t durable = given_up(g, report) ? static_cast<uint32_t>(kWaitStopped) : flush_store(g, t);
         if (g.leads()) {
             report->durable = durable;

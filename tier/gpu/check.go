@@ -78,7 +78,7 @@ func (e *Engine) Check(ctx context.Context) error {
 		return err
 	case owned(t.frames) != in1:
 		return fmt.Errorf("gpu engine: %d frames are taken by %d pages", owned(t.frames), in1)
-	case owned(t.slots) < in2+copies || owned(t.slots) > in2+copies+int(s.Device.LostSlots) || int(t.hot.T2Used) != in2+copies:
+	case owned(t.slots) != in2+copies || int(t.hot.T2Used) != in2+copies:
 		return fmt.Errorf("gpu engine: %d slots are taken and %d counted, by %d pages and %d copies", owned(t.slots), t.hot.T2Used, in2, copies)
 	}
 	return s.Counters.Check()

@@ -25,7 +25,9 @@
 // The end of a batch's context, and the first wait in vain of a batch, set a stop word
 // that only batches look at: they begin no further I/O, wait for what is in flight, and
 // lose nothing. Commands that nobody waited for keep their slots, since a drive may
-// still use them: time-outs, and kernels that Watch has asked to end, cost slots.
+// still use them: time-outs, and kernels that Watch has asked to end, cost slots until
+// the drive has answered. Kernels that find no free slot, and every Flush, look whether
+// it has, and take them back.
 package gpu
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package gpu -type kernels -o kernels_gen.go -I . -I ../../cuda/device -I ../../bamio/device -I ../device access.cu

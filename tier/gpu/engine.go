@@ -122,7 +122,7 @@ func (e *Engine) fill(d decision) error {
 		Seed: o.Seed, RandomBelow: d.below, DeadlineNS: uint64(o.Deadline), PinDeadlineNS: uint64(o.PinDeadline),
 		Stop: uint64(e.io.StopPtr()),
 	}
-	hot := layout.Hot{FreeFrames: layout.ChainEnd}
+	hot := layout.Hot{FreeFrames: layout.ChainEnd, LostSlots: layout.ChainEnd}
 	if d.reuse != nil {
 		p := d.reuse.Report().Params
 		hot.SampleGate = ^uint64(0)

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:50301368aa8db0387361753efbfff70b091193d4bc32690efe302fdf9a3c3098
+// sha256:a9ac68432d3f98bde406802a6f29d4d1f0d740d77d67419a1eba16048a9d072f
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -216,6 +217,58 @@ func TestDeadDrive(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLateAnswers: slots of commands that nobody waited for are of no use until the
+// drive has answered, and then they are again.
+func TestLateAnswers(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		var gated atomic.Bool
+		gate := make(chan struct{})
+		const spares = 5
+		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: spares, pages: 64, deadline: 300 * time.Millisecond, faults: switched(&gated, soft.Fault{Gate: gate})})
+		ref := w.ref(t, 0, 64*page, 0)
+		was := make([]byte, 64)
+		for i := range was {
+			was[i] = byte(i + 1)
+		}
+		must(t, w.Elements(t.Context(), ref, tier.Write, pagesOf(0, 64), gpu.Buffer{Bytes: was}))
+		must(t, w.Flush(t.Context()))
+		gated.Store(true)
+		for n := uint64(0); ; n++ {
+			err := w.Elements(t.Context(), ref, tier.Read, pagesOf(n, 3), gpu.Buffer{Bytes: make([]byte, 3)})
+			if errors.Is(err, gpu.ErrNoSlot) {
+				break
+			}
+			if !errors.Is(err, gpu.ErrTimeout) || n > 3*spares {
+				t.Fatalf("batch %d over a drive that does not answer: %v", n, err)
+			}
+		}
+		s, err := w.Stats(t.Context())
+		if err != nil || s.Device.LostSlots < 3 || s.Device.LostSlots > spares || s.Device.RetakenSlots != 0 {
+			t.Errorf("%d slots are lost, %d taken back, %v", s.Device.LostSlots, s.Device.RetakenSlots, err)
+		}
+		must(t, w.Check(t.Context()))
+		gated.Store(false)
+		close(gate)
+		got := make([]byte, 64)
+		within(t, soon, "reads of a drive that answers", func() {
+			for w.Elements(t.Context(), ref, tier.Read, pagesOf(0, 64), gpu.Buffer{Bytes: got}) != nil {
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		if !slices.Equal(got, was) {
+			t.Errorf("%v is not what was written", got)
+		}
+		within(t, soon, "flushes", func() {
+			for s.Device.LostSlots != s.Device.RetakenSlots {
+				must(t, w.Flush(t.Context()))
+				s, err = w.Stats(t.Context())
+				must(t, err)
+			}
+		})
+		w.close(t)
+	})
 }
 
 // batches makes one of each kind over pages that are in no tier.

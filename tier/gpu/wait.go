@@ -149,7 +149,7 @@ func (e *Engine) wait(ctx context.Context) error {
 
 // watchBatch waits for a batch. The end of ctx asks its kernel not to begin anything
 // more, and leaves it the time for what is in flight: a command that nobody waits for
-// keeps its slot for good. Only then bamio asks everything to end.
+// keeps its slot until it is answered. Only then bamio asks everything to end.
 func (e *Engine) watchBatch(ctx context.Context, ev *cuda.Event) error {
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)

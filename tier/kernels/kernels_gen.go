@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:6de14395059e1e577d35be8fdf807f531139afee59a4bdd2569d3c20b98a5686
+// sha256:a3aad63ee206b2eea19b4b4c42c6de5468a25dd38aa65a6853af84b83ef05da9
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -87,15 +87,16 @@ type Counts struct {
 	PrefetchErrors uint64
 	Flushed        uint64 // pages that a flush wrote: not in Writebacks
 	Crowded        uint64 // demotions that became bypasses: T2 or its spare slots were all in motion
-	LostSlots      uint64 // slots that a drive may still use after a time-out
+	LostSlots      uint64 // times that a slot was put aside, since after a time-out a drive may still use it
 	DroppedSamples uint64
 	BytesT3Read    uint64
 	BytesT3Write   uint64
 	BytesPromoted  uint64
 	BytesDemoted   uint64
 	CopiesSaved    uint64 // of the demotions, those whose page's clean copy was still in T2
+	RetakenSlots   uint64 // of the lost slots, those taken back
 	LostRecords    uint64 // accesses that should have been recorded, and the CPU was too slow for
-	_              [7]uint64
+	_              [6]uint64
 }
 
 // Hot is the words that many warps change.
@@ -108,7 +109,8 @@ type Hot struct {
 	FramesNeeded  uint32
 	_             [27]uint32
 	FreeSlots     uint64 // as FreeFrames
-	_             [15]uint64
+	LostSlots     uint64 // likewise, slots put aside
+	_             [14]uint64
 	T2Used        uint32
 	_             [31]uint32
 	LogHead       uint64

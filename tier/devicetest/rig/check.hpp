@@ -129,9 +129,14 @@ inline Found check(World* w) {
         w->problems.report("%llu pages in T1 and %llu free frames of %u used", (unsigned long long)found.in[kResidentT1],
                            (unsigned long long)frames, h->used_frames);
     }
-    if (found.in[kResidentT2] + found.copies + slots + w->counts()->lost_slots != w->e.slots) {
+    uint64_t lost = chain(w, "lost slots", h->lost_slots, reinterpret_cast<uint32_t*>(w->e.slot_owner), w->e.slots);
+    if (lost + w->counts()->retaken_slots != w->counts()->lost_slots) {
+        w->problems.report("%llu slots were lost, %llu taken back, %llu are put aside", (unsigned long long)w->counts()->lost_slots,
+                           (unsigned long long)w->counts()->retaken_slots, (unsigned long long)lost);
+    }
+    if (found.in[kResidentT2] + found.copies + slots + lost != w->e.slots) {
         w->problems.report("%llu pages and %llu copies in T2, %llu free slots and %llu lost of %u", (unsigned long long)found.in[kResidentT2], (unsigned long long)found.copies,
-                           (unsigned long long)slots, (unsigned long long)w->counts()->lost_slots, w->e.slots);
+                           (unsigned long long)slots, (unsigned long long)lost, w->e.slots);
     }
     if (h->starved != 0 || h->params_lock != 0) {
         w->problems.report("starved %u, lock %u", h->starved, h->params_lock);

@@ -17,7 +17,7 @@ bool set(Config* c, const std::string& key, const char* text) {
         {"pages", &c->pages}, {"frames", &c->frames}, {"t2", &c->t2}, {"spares", &c->spares}, {"shift", &c->page_shift},
         {"t1", &c->t1}, {"placer", &c->placer}, {"log", &c->log}, {"groups", &c->groups}, {"lanes", &c->lanes},
         {"rounds", &c->rounds}, {"fail_reads", &c->fail_reads}, {"fail_writes", &c->fail_writes}, {"slow", &c->slow},
-        {"lose", &c->lose}, {"hold", &c->hold}, {"alone", &c->alone}, {"flush", &c->flush}, {"interrupts", &c->interrupts}, {"window", &c->window},
+        {"lose", &c->lose}, {"late", &c->late}, {"hold", &c->hold}, {"alone", &c->alone}, {"flush", &c->flush}, {"interrupts", &c->interrupts}, {"window", &c->window},
         {"starve", &c->starve}, {"records", &c->records}, {"keep", &c->keep}, {"drain", &c->drain}, {"parity", &c->parity}, {"samples", &c->sample_count}};
     std::map<std::string, uint64_t*> big = {{"seed", &c->seed}, {"below", &c->random_below}, {"deadline", &c->deadline_ms},
                                             {"pin_deadline", &c->pin_deadline_ms}, {"direct", &c->direct}, {"sampled", &c->sampled}, {"start", &c->start}};

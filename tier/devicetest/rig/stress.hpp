@@ -289,7 +289,7 @@ inline void settle_down(World* w, Model* m) {
     w->store.healthy = true;
     Context<MemoryStore> t = w->context(0);
     uint32_t status = flush_part(Solo{}, t, 0, 1);
-    if (w->c.lose != 0 && status == kNoSlot) {
+    if (w->c.lose != 0 && w->c.late == 0 && status == kNoSlot) {
         return; // every slot was lost: nothing moves any more, and it said so
     }
     Found found = check(w);
@@ -306,9 +306,23 @@ inline void settle_down(World* w, Model* m) {
     array_ref<uint64_t, MemoryStore> a = w->array<uint64_t>();
     for (uint64_t i = 0; i < a.length; i++) {
         uint64_t v = a.load(Solo{}, t, i, true, &status);
-        if (status == kTierOk ? v != m->last(i) : w->c.lose == 0) {
+        if (status == kTierOk ? v != m->last(i) : w->c.lose == 0 || w->c.late != 0) {
             w->problems.report("at the end: word %llu is %#llx, want %#llx; status %#x", (unsigned long long)i, (unsigned long long)v,
                                (unsigned long long)m->last(i), status);
+        }
+    }
+    if (w->c.late != 0) { // all that was lost has ended, and comes back
+        for (uint32_t q = 0; q < 2; q++) {
+            while (!w->store.settled(q)) {
+                w->store.end(q);
+            }
+        }
+        for (uint32_t s; (s = retake_slot(t)) != kNone;) {
+            push_slot(t, s);
+        }
+        if (w->counts()->lost_slots != w->counts()->retaken_slots) {
+            w->problems.report("%llu slots were lost and %llu taken back", (unsigned long long)w->counts()->lost_slots,
+                               (unsigned long long)w->counts()->retaken_slots);
         }
     }
     check(w);
@@ -354,11 +368,11 @@ inline uint32_t run_stress(const Config& c) {
     settle_down(&w, &m);
     recorder.end();
     Counts* k = w.counts();
-    printf("accesses %llu fetches %llu T2 hits %llu evictions %llu demotions %llu T2 evictions %llu saved %llu writebacks %llu flushed %llu errors %llu crowded %llu lost %llu\n",
+    printf("accesses %llu fetches %llu T2 hits %llu evictions %llu demotions %llu T2 evictions %llu saved %llu writebacks %llu flushed %llu errors %llu crowded %llu lost %llu retaken %llu\n",
            (unsigned long long)(w.sum(&Stripe::hits) + w.sum(&Stripe::slow)), (unsigned long long)k->t3_fetches,
            (unsigned long long)k->t2_hits, (unsigned long long)k->evictions, (unsigned long long)k->demotions,
            (unsigned long long)k->t2_evictions, (unsigned long long)k->copies_saved, (unsigned long long)k->writebacks, (unsigned long long)k->flushed,
-           (unsigned long long)k->errors, (unsigned long long)k->crowded, (unsigned long long)k->lost_slots);
+           (unsigned long long)k->errors, (unsigned long long)k->crowded, (unsigned long long)k->lost_slots, (unsigned long long)k->retaken_slots);
     return w.problems.count();
 }
 
@@ -387,6 +401,8 @@ inline Config random_config(uint64_t seed, uint32_t rounds) {
     c.hold = some(4, 20);
     c.pin_deadline_ms = c.hold != 0 ? 5 : c.pin_deadline_ms;
     c.keep = static_cast<uint32_t>(r.below(2));
+    c.late = static_cast<uint32_t>(r.below(2));
+    c.lose = c.late != 0 && c.hold == 0 ? some(2, 8) : 0;
     c.records = c.hold == 0 && r.one_in(2) ? 64u << r.below(2) : 0;
     return c;
 }

@@ -30,6 +30,7 @@ struct Config {
     uint32_t groups = 4, lanes = 1, rounds = 200;
     uint32_t fail_reads = 0, fail_writes = 0, slow = 0; // one in so many
     uint32_t lose = 0;                                  // of failures, one in so many is a time-out
+    uint32_t late = 0;                                  // 1: what timed out ends later, and its buffer is used until then
     uint32_t hold = 0;                                  // cursors stay over other operations, one round in so many
     uint32_t flush = 40, interrupts = 0;
     uint32_t alone = 0; // 1: only its own group looks into a page, as at plain memory
@@ -76,26 +77,80 @@ struct StoreMemory {
     std::vector<uint8_t> bytes;
     uint64_t page_bytes = 0, slots = 0;
     uint32_t fail_reads = 0, fail_writes = 0, slow = 0, lose = 0;
-    std::atomic<uint64_t> operations{0}, reads{0}, writes{0}, flushes{0}, lost{0};
+    std::atomic<uint64_t> operations{0}, reads{0}, writes{0}, flushes{0}, lost{0}, asked{0};
     std::atomic<bool> healthy{false};
     uint64_t seed = 0;
+    Problems* problems = nullptr;
+    uint32_t late = 0;
+
+    // Commands that nobody waited for: they use their buffer until they end.
+    struct Late {
+        uint32_t page, slot;
+        bool write;
+        std::vector<uint8_t> snapshot;
+    };
+    std::mutex mu;
+    std::vector<Late> lates[2]; // by queue
+
+    uint8_t* buffer(uint32_t slot) { return reinterpret_cast<uint8_t*>(slots + slot * page_bytes); }
+    // end has the oldest late command of a queue end. One that wrote finds its
+    // buffer as it was; one that read fills it, which nobody may notice.
+    void end(uint32_t queue) {
+        std::lock_guard<std::mutex> lock(mu);
+        if (lates[queue].empty()) {
+            return;
+        }
+        Late x = lates[queue].front();
+        lates[queue].erase(lates[queue].begin());
+        if (x.write && memcmp(buffer(x.slot), x.snapshot.data(), page_bytes) != 0) {
+            problems->report("the buffer in slot %u of a write that had timed out was changed before it ended", x.slot);
+        }
+        if (!x.write) {
+            memset(buffer(x.slot), 0xdd, page_bytes);
+        }
+    }
+    void give_up(uint32_t queue, uint32_t page, uint32_t slot, bool write) {
+        lost++;
+        if (late != 0) {
+            std::lock_guard<std::mutex> lock(mu);
+            lates[queue].push_back({page, slot, write, std::vector<uint8_t>(buffer(slot), buffer(slot) + page_bytes)});
+        }
+    }
+    bool settled(uint32_t queue) {
+        if (late == 0) {
+            return false;
+        }
+        std::lock_guard<std::mutex> lock(mu);
+        return lates[queue].empty();
+    }
 };
 
 struct MemoryStore {
     StoreMemory* m;
+    uint32_t user;
 
-    static MemoryStore open(const Engine* e, uint32_t) { return MemoryStore{reinterpret_cast<StoreMemory*>(e->store)}; }
+    static MemoryStore open(const Engine* e, uint32_t user) { return MemoryStore{reinterpret_cast<StoreMemory*>(e->store), user}; }
+    uint32_t held_by(uint32_t page) const { return (page + user) % 2; }
+    bool settled(uint32_t queue) const {
+        if (m->asked.fetch_add(1) % 3 == 0 || m->healthy) {
+            m->end(queue);
+        }
+        return m->settled(queue);
+    }
 
     uint32_t move(uint32_t page, uint32_t slot, bool write) const {
         Random r{mix(m->seed ^ m->operations.fetch_add(1)) ^ page};
         uint8_t* at = m->bytes.data() + page * m->page_bytes;
-        uint8_t* buffer = reinterpret_cast<uint8_t*>(m->slots + slot * m->page_bytes);
+        uint8_t* buffer = m->buffer(slot);
+        if (r.one_in(4)) {
+            m->end(static_cast<uint32_t>(r.below(2)));
+        }
         for (uint32_t i = r.one_in(m->slow) ? 20 : 0; i > 0; i--) {
             sched_yield();
         }
         if (!m->healthy && r.one_in(write ? m->fail_writes : m->fail_reads)) {
             if (r.one_in(m->lose)) {
-                m->lost++;
+                m->give_up(held_by(page), page, slot, write);
                 return kWaitTimeout;
             }
             return write ? kWriteError : kReadError;
@@ -222,6 +277,8 @@ inline World::World(const Config& config, void* shared) : c(config) {
     store.fail_writes = c.fail_writes;
     store.slow = c.slow;
     store.lose = c.lose;
+    store.late = c.late;
+    store.problems = &problems;
     store.seed = c.seed;
 }
 
@@ -244,6 +301,7 @@ inline void World::set_up_tiers() {
     Hot* h = hot();
     h->free_frames = h->free_slots = c.start << 32;
     h->free_frames |= kChainEnd;
+    h->lost_slots = h->free_frames;
     h->hand = (c.start + c.frames - 1) / c.frames * c.frames;
     h->log_head = h->log_tail = c.start;
     for (uint32_t p = 0; c.start != 0 && p < c.pages; p++) {

@@ -65,6 +65,7 @@ FIELD(Counts, counts_bytes_t3_write, bytes_t3_write);
 FIELD(Counts, counts_bytes_promoted, bytes_promoted);
 FIELD(Counts, counts_bytes_demoted, bytes_demoted);
 FIELD(Counts, counts_copies_saved, copies_saved);
+FIELD(Counts, counts_retaken_slots, retaken_slots);
 FIELD(Counts, counts_lost_records, lost_records);
 
 TRITIER_EXPORT_CONST(size_hot, sizeof(Hot));
@@ -74,6 +75,7 @@ FIELD(Hot, hot_used_frames, used_frames);
 FIELD(Hot, hot_starved, starved);
 FIELD(Hot, hot_frames_needed, frames_needed);
 FIELD(Hot, hot_free_slots, free_slots);
+FIELD(Hot, hot_lost_slots, lost_slots);
 FIELD(Hot, hot_t2_used, t2_used);
 FIELD(Hot, hot_log_head, log_head);
 FIELD(Hot, hot_log_tail, log_tail);

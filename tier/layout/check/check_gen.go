@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5b9d127ebf1c5e1b4505bdb9cb6427255c97ed8c6dee3aff09ed90ade3297ab0
+// sha256:550b5b728c46a5ee627c04102da6e4fd8ceb050d48730203da4b656a0649bb29
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -76,7 +76,8 @@ const (
 	offsetCountsBytesPromoted    = 168
 	offsetCountsBytesDemoted     = 176
 	offsetCountsCopiesSaved      = 184
-	offsetCountsLostRecords      = 192
+	offsetCountsRetakenSlots     = 192
+	offsetCountsLostRecords      = 200
 	sizeHot                      = 1408
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
@@ -84,6 +85,7 @@ const (
 	offsetHotStarved             = 140
 	offsetHotFramesNeeded        = 144
 	offsetHotFreeSlots           = 256
+	offsetHotLostSlots           = 264
 	offsetHotT2Used              = 384
 	offsetHotLogHead             = 512
 	offsetHotLogTail             = 640
