@@ -67,6 +67,15 @@ func (r AdaptiveReport) Share() float64 {
 	return float64(r.Followed.GMTReuse) / float64(all)
 }
 
+// Explain says in a sentence whom adaptive follows.
+func (r AdaptiveReport) Explain() string {
+	times := "times"
+	if r.Switches == 1 {
+		times = "time"
+	}
+	return fmt.Sprintf("follows %s, switched %d %s, gmt-reuse followed for %.1f%% of the accesses", r.Follows, r.Switches, times, 100*r.Share())
+}
+
 // String is the report in one line.
 func (r AdaptiveReport) String() string {
 	f := r.Shadows.Fetches
@@ -74,6 +83,5 @@ func (r AdaptiveReport) String() string {
 	if r.Shadows.Sample > 1 {
 		of = fmt.Sprintf("one in %d pages", r.Shadows.Sample)
 	}
-	return fmt.Sprintf("follows %s after %d switches (gmt-reuse %.1f%% of the time); fetches of shadows over %s: bypass %d, tier-order %d, gmt-reuse %d",
-		r.Follows, r.Switches, 100*r.Share(), of, f.Bypass, f.TierOrder, f.GMTReuse)
+	return fmt.Sprintf("%s; fetches of shadows over %s: bypass %d, tier-order %d, gmt-reuse %d", r.Explain(), of, f.Bypass, f.TierOrder, f.GMTReuse)
 }

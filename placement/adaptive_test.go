@@ -316,7 +316,7 @@ func TestAdaptiveReport(t *testing.T) {
 	}
 	r := a.Report()
 	s := r.String()
-	for _, want := range []string{"follows tier-order after 1 switches", "% of the time", "one in 4 pages", "bypass 250", "tier-order 25"} {
+	for _, want := range []string{"follows tier-order, switched 1 time, ", "% of the accesses; ", "one in 4 pages", "bypass 250", "tier-order 25"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("%q lacks %q", s, want)
 		}

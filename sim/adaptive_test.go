@@ -55,7 +55,7 @@ func TestShadowsAreExactOnRealTraces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tr := loadTest(t, name)
-			for i, inside := range []string{"t1=clock,t2=fifo", "t1=lru,t2=lru,t2copy=keep", "t1=arc,t2=random"} {
+			for i, inside := range []string{"t1=clock,t2=fifo", "t1=lru,t2=lru,t2copy=keep", "t1=arc,t2=random", "t1=lru,t2=belady,t2copy=keep"} {
 				if i > 0 && len(tr.Accesses) > 300_000 {
 					break
 				}

@@ -43,7 +43,7 @@ func BenchmarkTwoTiers(b *testing.B) {
 
 func BenchmarkThreeTiers(b *testing.B) {
 	for _, tr := range benchTraces {
-		for _, p := range []string{"tier-order", "tier-order{t1=clock,t2=fifo}", "random", "bypass", "gmt-reuse"} {
+		for _, p := range []string{"tier-order", "tier-order{t1=clock,t2=fifo}", "random", "bypass", "gmt-reuse", "adaptive", "adaptive{" + exactly + "}"} {
 			b.Run(fmt.Sprintf("%s/%s", tr.name, p), func(b *testing.B) { benchReplay(b, tr.name, p, tr.frames, 4*tr.frames) })
 		}
 	}

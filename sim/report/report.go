@@ -137,21 +137,38 @@ type fallback interface {
 	String() string
 }
 
-// notes has a line for each policy whose placer does not trust what it learnt
-// and decides by a substitute: the first such result, and how many more.
+// explained is a placer's report that says in a sentence what it decided.
+type explained interface{ Explain() string }
+
+// placerNote is what a reader should know of a placer's report, or nothing: what
+// it decided, or that it does not trust what it learnt and goes by a substitute.
+func placerNote(report any) string {
+	switch r := report.(type) {
+	case explained:
+		return r.Explain()
+	case fallback:
+		if r.Fallback() {
+			reason, _, _ := strings.Cut(r.String(), ";")
+			return reason
+		}
+	}
+	return ""
+}
+
+// notes has a line for each policy whose placer has something to say: the first
+// such result, and how many more.
 func (r *Report) notes() []string {
 	var out []string
 	texts, counts, labels := map[string]string{}, map[string]int{}, r.labels()
 	for i := range r.Results {
-		f, ok := r.Results[i].Placer.(fallback)
-		if !ok || !f.Fallback() {
+		account := placerNote(r.Results[i].Placer)
+		if account == "" {
 			continue
 		}
 		label := labels[i]
 		if counts[label]++; counts[label] == 1 {
 			out = append(out, label)
-			reason, _, _ := strings.Cut(f.String(), ";")
-			texts[label] = fmt.Sprintf("%s at %s: %s", label, sizeShort(&r.Results[i]), reason)
+			texts[label] = fmt.Sprintf("%s at %s: %s", label, sizeShort(&r.Results[i]), account)
 		}
 	}
 	for i, label := range out {
