@@ -116,23 +116,7 @@ func scoreFigure(t *Tune) (figure, bool) {
 	s.hi = min(s.hi, most)
 	pad := max(0.04*(s.hi-s.lo), 0.01)
 	s.lo, s.hi = max(0, s.lo-pad), s.hi+pad
-	s.legend = func(c draw.Canvas, x, y vg.Length) {
-		sty := style(10, ink, text.XLeft)
-		for _, e := range []struct {
-			name string
-			col  color.Color
-			mark func(x vg.Length)
-		}{
-			{"training", colorTrain, func(x vg.Length) { dot(c, colorTrain, x+4, y) }},
-			{"held out", colorHeld, func(x vg.Length) { dot(c, colorHeld, x+4, y) }},
-			{"bound, training", colorTrain, func(x vg.Length) { line(c, colorTrain, 1.8, nil, x+4, y-5, x+4, y+5) }},
-			{"bound, held out", colorHeld, func(x vg.Length) { line(c, colorHeld, 1.8, nil, x+4, y-5, x+4, y+5) }},
-		} {
-			e.mark(x)
-			c.FillText(sty, vg.Point{X: x + 13, Y: y}, e.name)
-			x += 13 + sty.Width(e.name) + 18
-		}
-	}
+	s.legend = scoreLegend
 	s.row = func(c draw.Canvas, s *strips, i int, y vg.Length) {
 		part := func(p *tune.Part, col color.Color, y vg.Length) {
 			at := func(v float64) vg.Length { return s.at(min(v, most)) }
@@ -148,6 +132,24 @@ func scoreFigure(t *Tune) (figure, bool) {
 		part(&t.Ranking[i].HeldOut, colorHeld, y-4.5)
 	}
 	return s.figure(), true
+}
+
+// scoreLegend explains the marks of scoreFigure.
+func scoreLegend(c draw.Canvas, x, y vg.Length) {
+	sty := style(10, ink, text.XLeft)
+	for _, e := range []struct {
+		name string
+		mark func(x vg.Length)
+	}{
+		{"training", func(x vg.Length) { dot(c, colorTrain, x+4, y) }},
+		{"held out", func(x vg.Length) { dot(c, colorHeld, x+4, y) }},
+		{"bound, training", func(x vg.Length) { line(c, colorTrain, 1.8, nil, x+4, y-5, x+4, y+5) }},
+		{"bound, held out", func(x vg.Length) { line(c, colorHeld, 1.8, nil, x+4, y-5, x+4, y+5) }},
+	} {
+		e.mark(x)
+		c.FillText(sty, vg.Point{X: x + 13, Y: y}, e.name)
+		x += 13 + sty.Width(e.name) + 18
+	}
 }
 
 // mostChange is where larger changes are drawn: they all mean "do not".

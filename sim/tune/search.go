@@ -156,22 +156,22 @@ func (s *search) note(c Candidate, at int) {
 
 // do evaluates the tasks that are not known yet.
 func (s *search) do(ctx context.Context, tasks []Task) error {
-	var todo []Task
+	var unknown []Task
 	asked := map[string]bool{}
 	for _, t := range tasks {
 		key := t.Key()
 		if _, ok := s.known[key]; !ok && !asked[key] {
 			asked[key] = true
-			todo = append(todo, t)
+			unknown = append(unknown, t)
 		}
 	}
-	if len(todo) == 0 {
+	if len(unknown) == 0 {
 		return ctx.Err()
 	}
-	return s.ev.Evaluate(ctx, todo, func(i int, o Outcome) {
-		s.known[todo[i].Key()] = o
+	return s.ev.Evaluate(ctx, unknown, func(i int, o Outcome) {
+		s.known[unknown[i].Key()] = o
 		s.evals++
-		s.meter.add(todo[i].cost())
+		s.meter.add(unknown[i].cost())
 	})
 }
 
