@@ -145,6 +145,9 @@ func TestContents(t *testing.T) {
 	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
 		for i, policy := range policies {
 			for _, s := range []setup{{frames: 4, t2: 0, spares: 8}, {frames: 4, t2: 3, spares: 8, drives: 2}, {frames: 20, t2: 40, spares: 16}} {
+				if i >= 4 && (s.t2 == 0 || s.frames == 20) {
+					continue // copies matter where they are few
+				}
 				for shift := range uint8(5) {
 					if (int(shift)+i)%4 != 0 {
 						continue
