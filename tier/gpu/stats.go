@@ -15,6 +15,7 @@ type Stats struct {
 	Counters tier.Counters // FinalDirty is not among them: see Dirty
 	Device   layout.Counts // as kernels have them, bytes by edge among them
 	Refits   uint64        // trusted fits in force
+	Samples  uint64        // accesses that gmt-reuse was told of, and those that it was not in Device.DroppedSamples
 	// First error of all kernels, nil if there was none.
 	First error
 }
@@ -62,7 +63,7 @@ func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
 		c.T1Hits += x.Hits
 		c.Accesses += x.Hits + x.Slow
 	}
-	s.Counters, s.Refits = c, hot.ParamsVersion
+	s.Counters, s.Refits, s.Samples = c, hot.ParamsVersion, hot.SampleTail
 	if hot.FirstError != 0 {
 		s.First = &PageError{hot.FirstError & 0xffffffff, Status(hot.FirstError >> 32).Err()}
 	}
