@@ -21,6 +21,7 @@
 #   RECORD       recorded runs of a cell (1; 0: none, and nothing is simulated)
 #   WORKLOADS POLICIES   which ones (all; the four placers with t1=clock,t2=fifo)
 #   ITERATIONS SAMPLE    for every workload, instead of those below
+#   KEEP_TRACES  1: leave the traces in DIR, for tritier replay (some hundred MB each)
 #
 # On an H200 with 16 cores the whole table is expected to take about 45 minutes: a run half
 # a minute with opening, filling and checking, and a graph over one minute to generate,
@@ -112,7 +113,7 @@ make_cells() {
 	rc=$?
 	cells "$w" <"$dir/last.json" >"$dir/last.tsv"
 	cat "$dir/last.tsv" >>"$dir/cells.tsv"
-	rm -f "$dir/$w"-*.ttrc
+	[ "${KEEP_TRACES:-}" = 1 ] || rm -f "$dir/$w"-*.ttrc
 	echo "   $(wc -l <"$dir/last.tsv") runs in $((SECONDS - start)) s, status $rc"
 	[ $rc = 0 ] || tail -n 3 "$dir/$w.log"
 	return $rc
@@ -205,7 +206,7 @@ table() {
 	}' "$dir/cells.tsv"
 }
 
-usage() { sed -n '2,35s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+usage() { sed -n '2,36s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 
 case ${1:-} in
 fill)
