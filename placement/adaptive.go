@@ -26,9 +26,8 @@ package placement
 // that it would have had alone, and often fetches far less.
 //
 // Build makes it. It implements Watcher; no allocation per access. 16 bytes a
-// page for gmt-reuse and 9 for T2's order; 1 and the evictors' own bytes, twice,
-// and 17 for each page that the shadows see; 1/64 of 12 bytes a page to find
-// these, when they are not all.
+// page for gmt-reuse (and 2 for sampling at k=16) and 9 for T2's order; 1 and the evictors' own bytes, twice,
+// and 17 for each page that the shadows see.
 type Adaptive struct {
 	real    *GMTReuse // learns from the real memory
 	giving  *giving   // the real T2; nil without one

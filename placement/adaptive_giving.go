@@ -3,7 +3,8 @@ package placement
 // giving is the T2 of a memory with an Adaptive. It orders pages as the evictor
 // inside does, but while gmt-reuse is followed, two kinds of pages leave before
 // any other, the one longest in its list first: clean copies of pages in T1,
-// and pages that gmt-reuse would not have put there. 9 bytes a page.
+// and pages that gmt-reuse would not have put there. A page whose copy was given
+// up so goes to T2 when it leaves T1, as with its copy. 9 bytes a page.
 type giving struct {
 	Evictor
 	owner *Adaptive
