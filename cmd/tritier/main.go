@@ -4,8 +4,9 @@
 // what a machine can do for them (doctor), measures copies between host and GPU
 // (calibrate, bench copy), I/O that GPU threads or the CPU submit (bench io) and
 // drives (nvme), replays access traces through the three tiers under any
-// placement policy (replay), and makes, converts and describes such traces
-// (trace). See tritier --help.
+// placement policy (replay), draws curves over size (mrc), searches for policies
+// and sizes (tune), models machines (model), and makes, converts and describes
+// traces (trace). See tritier --help.
 package main
 
 import (
