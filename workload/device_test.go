@@ -128,9 +128,9 @@ func TestKernels(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%d", name, i), func(t *testing.T) {
 					x := openDevice(t, driver, c, name)
 					defer x.end(t)
-					bytes := 180<<10 + rand.Uint64N(40<<10) // rows and arrays end anywhere in a page
+					bytes := 100<<10 + rand.Uint64N(40<<10) // rows and arrays end anywhere in a page
 					if name == "pathfinder" {
-						bytes *= 5 // a hundred rows are few columns
+						bytes *= 6 // a hundred rows are few columns
 					}
 					w := sized(t, name, workload.Params{Bytes: bytes, Kernels: true})
 					t.Log(w.Describe())

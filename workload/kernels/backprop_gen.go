@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b58f8c38d8ab16f7f1e62141691c64505adc952918619f2ab729d76b6a248f0c
+// sha256:f749c850dbe35321b46440224e18bafec3513023c5a1457ee0ad8baadd3f1f5b
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d60dc57438f94d0b2b1af065d8ffbee595a320b2b117d1e4955b234ff0669e38
+// sha256:c0298656d1b2af70cb5d6482d4398f27ca7551859f77c3b05dbb96135d4206fb
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

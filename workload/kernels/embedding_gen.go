@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f4c8f9a17247272ccf6d9c79c96d3ae5e62a249bafa98224a878640fb7a693c6
+// sha256:fa9471f6de9ed805ee3c6ba5044244c10a1195c960947da88a1c4da0486a584a
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:467d83087e09e7d72904764c1b63bf4cbf2d50990d7649fcbf274c754ed5bcdc
+// sha256:171e1fa0c7561728c934ff6091fc39a1916a60fc31b7d8e473abc40b7cc160d6
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

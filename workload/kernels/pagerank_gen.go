@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e19e415382c8048529de554179fc76ba4c9a2d09235cca390c0da81a681237da
+// sha256:a6d82c47c1aa92a12df031f284e049898c4fba54394326d3df9155e60996aced
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

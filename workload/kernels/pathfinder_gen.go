@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:86c3a03256b3a1a036ee7edbd79e928bd97ba32f3af18ed1b694887faad050ac
+// sha256:7c325f188f3ee813d854c2b7e421a4579a9eead8e80f8b82888d9913e66e0406
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:dd99c6c91665836739adffcdaf633b3671952b9d8abd428bdf9b6b977c48ca93
+// sha256:2cd6c1476530812c0d9a993b66135c849b250c43bc7c66b5b7dd00106b34c7f8
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

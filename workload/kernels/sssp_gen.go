@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4f834995ba5af8ddabde0b4a46ace6399e88c9c005ba1347c1f11c2b0e373981
+// sha256:b867ad6be89c2ab90e69f3c62d6e505251f63590219e132c7f55f722d089e552
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7af688ca5c1b634917624d0fa4f55162c738997d6b620d9382b8c968ac0cfd06
+// sha256:1596adee1921e6c87c7671e069c19a3207cb0d3f1650cfe26a64f6c5c973fcab
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
