@@ -184,6 +184,24 @@ func TestAdaptiveFates(t *testing.T) {
 	}
 }
 
+// TestAdaptiveTellsOfEvictions: what gmt-reuse would keep leaves T1 while
+// tier-order is followed, and gmt-reuse knows.
+func TestAdaptiveTellsOfEvictions(t *testing.T) {
+	for _, c := range []struct {
+		leader int
+		want   Fate
+		away   bool
+	}{{leadReuse, Keep, false}, {leadOrder, ToT2, true}} {
+		_, a := newAdaptivePolicy(t, "adaptive", 1, 2, 20)
+		a.duel.leader = c.leader
+		a.real.pages[3].history = reuseHistory(0).judge(reuseShort)
+		got := a.Fate(Victim{Page: 3, Now: 7})
+		if away := a.real.pages[3].history&reuseAway != 0; got != c.want || away != c.away {
+			t.Errorf("leader %d: %s, away %t", c.leader, got, away)
+		}
+	}
+}
+
 func TestAdaptiveDoesNotAllocate(t *testing.T) {
 	for _, policy := range []string{"adaptive", "adaptive{shadow-frames=64,t2copy=keep}"} {
 		const pages = 1000
