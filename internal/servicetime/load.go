@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -93,7 +94,7 @@ func Parse(data []byte) (*Model, error) {
 	m := new(Model)
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	if err := d.Decode(m); err != nil {
-		return nil, err
+		return nil, inWords(err)
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("holds more than one YAML document")
@@ -102,4 +103,35 @@ func Parse(data []byte) (*Model, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// inWords says what is wrong with YAML, and where, in one line: the parser would
+// quote the file around the place, which may be no model at all, and name types
+// of this program.
+func inWords(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errors.New("holds no YAML document")
+	}
+	var wrong yaml.Error
+	if !errors.As(err, &wrong) || wrong.GetToken() == nil {
+		return err
+	}
+	at := wrong.GetToken().Position
+	what := wrong.GetMessage()
+	var kind *yaml.TypeError
+	var large *yaml.OverflowError
+	switch {
+	case errors.As(err, &large):
+		what = "the number is too large"
+	case errors.As(err, &kind) && wants[kind.DstType.Kind()] != "":
+		what = "here must be " + wants[kind.DstType.Kind()]
+	}
+	what, _, _ = strings.Cut(what, "\n")
+	return fmt.Errorf("line %d, column %d: %s", at.Line, at.Column, what)
+}
+
+// wants names what a field of a kind holds.
+var wants = map[reflect.Kind]string{
+	reflect.Float64: "a number", reflect.Int: "a whole number", reflect.String: "a text",
+	reflect.Slice: "a list", reflect.Struct: "named fields", reflect.Map: "named fields", reflect.Pointer: "named fields",
 }

@@ -57,15 +57,27 @@ func TestLoadErrors(t *testing.T) {
 		{"second document", "version: 1", "version: 1\n---\nversion: 1", "more than one YAML document"},
 		{"duplicate field", "count: 4", "count: 4\n  count: 5", "already defined"},
 		{"infinite", "value: 45000", "value: .inf", "drives.read.latency_ns must be a positive"},
+		{"text for a number", "value: 45000", `value: "x"`, "column 25: here must be a number"},
+		{"list for a number", "value: 45000", "value: [1]", "here must be a number"},
+		{"fields for a whole number", "count: 4", "count: {a: 1}", "here must be a whole number"},
+		{"number too large", "count: 4", "count: 1e300", "the number is too large"},
+		{"infinite count", "count: 4", "count: .inf", "the number is too large"},
+		{"number for fields", "  read:", "  read: 5\n  other:", "line 8, column 9: int was used"},
+		{"empty", "", "\n", "holds no YAML document"},
+		{"no model", "", "root:x:0", "line 1, column 1: string was used"},
+		{"broken", "version: 1", "version: [1", "line "},
 		{"two at once", "count: 4\n  read:\n    latency_ns: {value: 45000", "count: 0\n  read:\n    latency_ns: {value: 0", "drives.read.latency_ns"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bad := strings.Replace(string(good), c.old, c.new, 1)
+			if c.old == "" {
+				bad = c.new
+			}
 			if bad == string(good) {
 				t.Fatalf("%q is not in the preset", c.old)
 			}
-			if _, err := Parse([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+			if _, err := Parse([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "^|") {
+				t.Errorf("error %v, want one that says %q and quotes nothing of the file around", err, c.want)
 			}
 		})
 	}
