@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:31a63a5a9806cb7db6574c21729acea725bd9c80e7e99d7e94de08dcf4d82bdd
+// sha256:bce48b9ba7154b5c47249c9bfa400aca487fb93a2cfa370c987b4bf73fb0b7b1
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:9c0a41884d0ac229439bc6d47091c1be76059dea18cabf67f22d3cead46ad5bc
+// sha256:dd74afec84fc37c284748a2e6f499bfaee222add13ecc9bd3e749e138aa143eb
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

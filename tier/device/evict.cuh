@@ -9,7 +9,8 @@
 //   - A victim that it has claimed (Demoting) is either moved or put back.
 #pragma once
 
-#include "copy.cuh"
+#include "t2copy.cuh"
+#include "oldest.cuh"
 #include "reuse.cuh"
 #include "victim.cuh"
 

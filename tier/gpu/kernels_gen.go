@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a9ac68432d3f98bde406802a6f29d4d1f0d740d77d67419a1eba16048a9d072f
+// sha256:433d2d8ad1fbeaf1ebadfcb157eff9601844518662999743a0d6661555395e7b
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a3aad63ee206b2eea19b4b4c42c6de5468a25dd38aa65a6853af84b83ef05da9
+// sha256:f4c79cbd2d6ee2bc8247895c1f5c851d53aed5598234642a3663b0999ca0b4d8
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f749c850dbe35321b46440224e18bafec3513023c5a1457ee0ad8baadd3f1f5b
+// sha256:80d17361e7c6c356b45dedc860846fa7b9fddeaf9c3238b699f8b28c6c831220
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c0298656d1b2af70cb5d6482d4398f27ca7551859f77c3b05dbb96135d4206fb
+// sha256:52ed4cc8bb7e1a63a6b7239226a6df8d70b528161225648a859cff3c045f42eb
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fa9471f6de9ed805ee3c6ba5044244c10a1195c960947da88a1c4da0486a584a
+// sha256:c7eaa0566aa23ae9129ce0cd81086b14a115515304fbafc3cf109707f09579b7
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

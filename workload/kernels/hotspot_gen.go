@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:171e1fa0c7561728c934ff6091fc39a1916a60fc31b7d8e473abc40b7cc160d6
+// sha256:504489a657b08b6408097f73152d39274d2488ad80cebf0616e27be58eb40acd
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

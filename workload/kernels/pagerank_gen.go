@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a6d82c47c1aa92a12df031f284e049898c4fba54394326d3df9155e60996aced
+// sha256:2ea8ef341207c69709f8bad19c4e330121916c87a9efa1d60f1f38b6f1406efd
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7c325f188f3ee813d854c2b7e421a4579a9eead8e80f8b82888d9913e66e0406
+// sha256:169af9edc1e77a85c705d0b26428e5516f6db7bf5adace7e160da63b10b0ea74
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

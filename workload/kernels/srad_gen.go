@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2cd6c1476530812c0d9a993b66135c849b250c43bc7c66b5b7dd00106b34c7f8
+// sha256:58bca4daae60d82270aef71360e30be1a6387d1d9c918dfdcaed27f69f0ec17e
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b867ad6be89c2ab90e69f3c62d6e505251f63590219e132c7f55f722d089e552
+// sha256:bebedc9a6e8d055b442ba692538b77d771a2f8b2e0a5a11e02585b8783752c04
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

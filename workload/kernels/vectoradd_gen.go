@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1596adee1921e6c87c7671e069c19a3207cb0d3f1650cfe26a64f6c5c973fcab
+// sha256:4d27be036a3d6ea2f503b70e0154ece3b94805aba21dffd5540d856f871fd3f8
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

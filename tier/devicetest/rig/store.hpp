@@ -1,0 +1,186 @@
+// The store in memory: it can be slow, can fail, and can answer after nobody waits
+// any more.
+#pragma once
+
+#include "yield.hpp"
+
+namespace rig {
+
+using namespace tritier;
+using namespace tritier::tier;
+
+inline uint64_t mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
+}
+
+struct Random {
+    uint64_t state;
+    uint64_t next() { return mix(state++); }
+    uint64_t below(uint64_t n) { return next() % n; }
+    bool one_in(uint64_t n) { return n != 0 && next() % n == 0; }
+};
+
+struct Config {
+    uint64_t seed = 1, random_below = 1ull << 52;
+    uint32_t pages = 16, frames = 4, t2 = 4, spares = 8, page_shift = 7;
+    uint32_t t1 = kT1Clock, placer = kBypass, log = 0;
+    uint32_t groups = 4, lanes = 1, rounds = 200;
+    uint32_t fail_reads = 0, fail_writes = 0, slow = 0; // one in so many
+    uint32_t lose = 0;                                  // of failures, one in so many is a time-out
+    uint32_t late = 0;                                  // 1: what timed out ends later, and its buffer is used until then
+    uint32_t hold = 0;                                  // cursors stay over other operations, one round in so many
+    uint32_t flush = 40, interrupts = 0;
+    uint32_t alone = 0; // 1: only its own group looks into a page, as at plain memory
+    uint64_t start = 0; // counters that go on for ever begin here
+    uint64_t deadline_ms = 60000, pin_deadline_ms = 20000;
+    // gmt-reuse
+    uint64_t direct = 64, sampled = 4;
+    uint32_t window = 64, starve = 51, parity = 0, sample_count = 64;
+    std::string trace, shared;
+    uint32_t keep = 0; // 1: t2copy=keep
+    uint32_t records = 0, drain = 1; // length of the ring of records; 0: nobody takes any
+};
+
+constexpr uint32_t kReadError = 0x281, kWriteError = 0x280; // of a completion
+
+// Problems are what the rig finds wrong.
+class Problems {
+public:
+    template <class... A>
+    void report(const char* format, A... a) {
+        if (count_.fetch_add(1) < 10) {
+            char line[300];
+            snprintf(line, sizeof line, format, a...);
+            fprintf(stderr, "PROBLEM: %s\n", line);
+        }
+        if (quick()) {
+            _exit(1);
+        }
+    }
+    uint32_t count() const { return count_.load(); }
+    // quick ends the process at the first problem: all is broken by then, and
+    // waits would go on to their deadlines.
+    static bool& quick() {
+        static bool on = false;
+        return on;
+    }
+
+private:
+    std::atomic<uint32_t> count_{0};
+};
+
+// StoreMemory is what a MemoryStore reads and writes.
+struct StoreMemory {
+    std::vector<uint8_t> bytes;
+    uint64_t page_bytes = 0, slots = 0;
+    uint32_t fail_reads = 0, fail_writes = 0, slow = 0, lose = 0;
+    std::atomic<uint64_t> operations{0}, reads{0}, writes{0}, flushes{0}, lost{0}, asked{0};
+    std::atomic<bool> healthy{false};
+    uint64_t seed = 0;
+    Problems* problems = nullptr;
+    uint32_t late = 0;
+
+    // Commands that nobody waited for: they use their buffer until they end.
+    struct Late {
+        uint32_t page, slot;
+        bool write;
+        std::vector<uint8_t> snapshot;
+    };
+    std::mutex mu;
+    std::vector<Late> lates[2]; // by queue
+
+    uint8_t* buffer(uint32_t slot) { return reinterpret_cast<uint8_t*>(slots + slot * page_bytes); }
+    // end has the oldest late command of a queue end. One that wrote finds its
+    // buffer as it was; one that read fills it, which nobody may notice.
+    void end(uint32_t queue) {
+        std::lock_guard<std::mutex> lock(mu);
+        if (lates[queue].empty()) {
+            return;
+        }
+        Late x = lates[queue].front();
+        lates[queue].erase(lates[queue].begin());
+        if (x.write && memcmp(buffer(x.slot), x.snapshot.data(), page_bytes) != 0) {
+            problems->report("the buffer in slot %u of a write that had timed out was changed before it ended", x.slot);
+        }
+        if (!x.write) {
+            memset(buffer(x.slot), 0xdd, page_bytes);
+        }
+    }
+    void give_up(uint32_t queue, uint32_t page, uint32_t slot, bool write) {
+        lost++;
+        if (late != 0) {
+            std::lock_guard<std::mutex> lock(mu);
+            lates[queue].push_back({page, slot, write, std::vector<uint8_t>(buffer(slot), buffer(slot) + page_bytes)});
+        }
+    }
+    bool settled(uint32_t queue) {
+        if (late == 0) {
+            return false;
+        }
+        std::lock_guard<std::mutex> lock(mu);
+        return lates[queue].empty();
+    }
+};
+
+struct MemoryStore {
+    StoreMemory* m;
+    uint32_t user;
+
+    static MemoryStore open(const Engine* e, uint32_t user) { return MemoryStore{reinterpret_cast<StoreMemory*>(e->store), user}; }
+    uint32_t held_by(uint32_t page) const { return (page + user) % 2; }
+    bool settled(uint32_t queue) const {
+        if (m->asked.fetch_add(1) % 3 == 0 || m->healthy) {
+            m->end(queue);
+        }
+        return m->settled(queue);
+    }
+
+    uint32_t move(uint32_t page, uint32_t slot, bool write) const {
+        Random r{mix(m->seed ^ m->operations.fetch_add(1)) ^ page};
+        uint8_t* at = m->bytes.data() + page * m->page_bytes;
+        uint8_t* buffer = m->buffer(slot);
+        if (r.one_in(4)) {
+            m->end(static_cast<uint32_t>(r.below(2)));
+        }
+        for (uint32_t i = r.one_in(m->slow) ? 20 : 0; i > 0; i--) {
+            sched_yield();
+        }
+        if (!m->healthy && r.one_in(write ? m->fail_writes : m->fail_reads)) {
+            if (r.one_in(m->lose)) {
+                m->give_up(held_by(page), page, slot, write);
+                return kWaitTimeout;
+            }
+            return write ? kWriteError : kReadError;
+        }
+        (write ? m->writes : m->reads)++;
+        memcpy(write ? at : buffer, write ? buffer : at, m->page_bytes);
+        return kTierOk;
+    }
+    template <class G>
+    uint32_t all(const G& g, uint32_t page, uint32_t slot, bool write) const {
+        g.sync();
+        uint32_t status = g.leads() ? move(page, slot, write) : kTierOk;
+        return from_leader(g, status);
+    }
+    template <class G>
+    uint32_t read(const G& g, uint32_t page, uint32_t slot) const {
+        return all(g, page, slot, false);
+    }
+    template <class G>
+    uint32_t write(const G& g, uint32_t page, uint32_t slot) const {
+        return all(g, page, slot, true);
+    }
+    template <class G>
+    uint32_t flush(const G& g) const {
+        if (g.leads()) {
+            m->flushes++;
+        }
+        return kTierOk;
+    }
+    bool lost(uint32_t status) const { return status == kWaitTimeout; }
+};
+
+}  // namespace rig
