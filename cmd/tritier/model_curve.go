@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/internal/units"
@@ -78,6 +79,9 @@ type curve struct {
 }
 
 func (f *curveFlags) run(c *cobra.Command, names []string) error {
+	if err := f.refuseIdle(c.Flags()); err != nil {
+		return err
+	}
 	curves, loads, err := f.plan(names)
 	if err != nil {
 		return err
@@ -142,7 +146,10 @@ func (f *curveFlags) plan(names []string) (curves []curve, loads [][]timed.Load,
 		if len(paths) == 0 {
 			paths = m.PathNames()
 		}
-		for _, over := range f.over {
+		for i, over := range f.over {
+			if slices.Contains(f.over[:i], over) {
+				continue
+			}
 			var list []timed.Load
 			for _, p := range paths {
 				_, _, path, err := m.By(p)
@@ -163,6 +170,10 @@ const maxCurveInFlight = 1 << 14
 // loads are the points of one path.
 func (f *curveFlags) loads(m *servicetime.Model, path *servicetime.Path, name, over string, sizes []uint64) (list []timed.Load) {
 	base := timed.Load{Path: name, Drives: f.drives, InFlight: f.inFlight, Size: uint64(f.size), Write: f.write, Seed: f.seed}
+	drives := m.Drives.Count
+	if f.drives > 0 {
+		drives = f.drives
+	}
 	switch over {
 	case overSize:
 		for _, s := range sizes {
@@ -171,20 +182,12 @@ func (f *curveFlags) loads(m *servicetime.Model, path *servicetime.Path, name, o
 			list = append(list, l)
 		}
 	case overDrives:
-		most := m.Drives.Count
-		if f.drives > 0 {
-			most = f.drives
-		}
-		for n := 1; n <= most; n++ {
+		for n := 1; n <= drives; n++ {
 			l := base
 			l.Drives = n
 			list = append(list, l)
 		}
 	case overInFlight:
-		drives := m.Drives.Count
-		if f.drives > 0 {
-			drives = f.drives
-		}
 		for n := 1; n <= min(path.Outstanding(drives), maxCurveInFlight); n *= 2 {
 			l := base
 			l.InFlight = n
@@ -192,6 +195,19 @@ func (f *curveFlags) loads(m *servicetime.Model, path *servicetime.Path, name, o
 		}
 	}
 	return list
+}
+
+// refuseIdle refuses what was given and would change nothing.
+func (f *curveFlags) refuseIdle(fs *pflag.FlagSet) error {
+	for _, name := range []string{"drives", "in-flight"} {
+		if flag := fs.Lookup(name); flag.Changed && flag.Value.String() == "0" {
+			return fmt.Errorf("--%s 0: there is at least one", name)
+		}
+	}
+	if fs.Changed("size") && !slices.ContainsFunc(f.over, func(over string) bool { return over != overSize }) {
+		return errors.New("--size is for --over drives and in-flight; --sizes are the sizes of --over size")
+	}
+	return nil
 }
 
 func (f *curveFlags) check(names []string) error {
@@ -246,7 +262,11 @@ func (f *curveFlags) print(out io.Writer, curves []curve) error {
 		}
 		return writeJSON(out, map[string]any{"label": timed.Label, "points": points})
 	}
+	some := slices.ContainsFunc(curves, func(c curve) bool { return len(c.points) > 0 })
 	for i, c := range curves {
+		if some && len(c.points) == 0 {
+			continue // it was interrupted before this one
+		}
 		if i > 0 {
 			if _, err := fmt.Fprintln(out); err != nil {
 				return err

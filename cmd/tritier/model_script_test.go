@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tritier/tritier/sim/timed"
 )
 
 func TestModelScript(t *testing.T) {
@@ -39,6 +41,22 @@ func TestModelOutputFails(t *testing.T) {
 		if code := run(args, strings.NewReader(""), brokenWriter{}, &errs); code == 0 {
 			t.Errorf("%v: status 0", args)
 		}
+	}
+}
+
+// TestModelCurveInterrupted: what was not reached has no empty table.
+func TestModelCurveInterrupted(t *testing.T) {
+	f := &curveFlags{over: []string{overSize, overDrives}, size: 4 << 10}
+	curves, loads, err := f.plan([]string{"4x980pro"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.measure(t.Context(), curves[:1], [][]timed.Load{loads[0][:1]}); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := f.print(&out, curves); err != nil || strings.Count(out.String(), "bottleneck") != 1 || !strings.Contains(out.String(), "over size") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 

@@ -109,7 +109,7 @@ func (d *device) check() error {
 			worst = max(worst, float64(l.cost)/costUnit)
 		}
 		if worst > maxNS || o.extra > maxNS {
-			return fmt.Errorf("timed: model %s: %d bytes take more than a minute at one place", d.model.Name, d.size)
+			return fmt.Errorf("timed: model %s: %d bytes take more than a minute at one place: use smaller pages or requests, or other figures", d.model.Name, d.size)
 		}
 	}
 	return nil
