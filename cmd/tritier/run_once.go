@@ -107,19 +107,27 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	if err := mem.Check(); err != nil {
 		return one, err
 	}
-	if r.f.verify {
-		stop := startProgress(r.stderr, "verifying "+r.name, unknownProgress)
-		err := line.phase("verify", func() error { return w.Verify(ctx, mem) })
-		stop()
-		if err != nil {
-			return one, fmt.Errorf("verification failed: %w", err)
-		}
-		x.verified = true
+	if err := x.verify(ctx, r, mem, w, line); err != nil {
+		return one, err
 	}
 	if err := line.end(); err != nil {
 		return one, err
 	}
 	return one, r.simulate(ctx, rec, p.spec, x)
+}
+
+// verify compares the result with the reference, unless that is not wanted.
+func (x *runOnce) verify(ctx context.Context, r *runner, mem *lib.Memory, w workload.Workload, line *timeline) error {
+	if !r.f.verify {
+		return nil
+	}
+	stop := startProgress(r.stderr, "verifying "+r.name, unknownProgress)
+	defer stop()
+	if err := line.phase("verify", func() error { return w.Verify(ctx, mem) }); err != nil {
+		return fmt.Errorf("verification failed: %w", err)
+	}
+	x.verified = true
+	return nil
 }
 
 // measure fills the arrays, runs the program and writes back what is dirty.
