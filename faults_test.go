@@ -31,7 +31,7 @@ func (f *faultFunc) Command(c *soft.CommandInfo) soft.Fault {
 const opRead, opWrite = 2, 1
 
 func withFaults(f *faultFunc, store string) tritier.Config {
-	return tritier.Config{Store: store, Create: true, PageSize: page, T1: 4 * page, Buffers: 16 * page, GPU: "none", Timeout: time.Second, Policy: "bypass",
+	return tritier.Config{Store: store, Create: true, PageSize: page, T1: 4 * page, Buffers: 16 * page, GPU: "none", Timeout: 2 * time.Second, Policy: "bypass",
 		Faults: func(int) soft.Faults { return f }}
 }
 
@@ -140,7 +140,7 @@ func TestLostMetadata(t *testing.T) {
 			if n.Load() == 0 {
 				t.Error("nothing was lost")
 			}
-			if d := time.Since(begun); d > 20*time.Second {
+			if d := time.Since(begun); d > 40*time.Second {
 				t.Errorf("it took %v", d)
 			}
 			f.on.Store(false)
