@@ -6,10 +6,9 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/placement"
@@ -54,6 +53,9 @@ func newCurveMaker(c *cobra.Command, f *mrcFlags, args []string) (*curveMaker, e
 	if f.bounded && !c.Flags().Changed("bound") {
 		f.bound = false
 	}
+	if err := f.refuseIdle(c.Flags()); err != nil {
+		return nil, err
+	}
 	for _, check := range []func() error{m.checkMethod, m.readCases, m.checkBounded, m.readSizes, m.readMore} {
 		if err := check(); err != nil {
 			return nil, err
@@ -65,6 +67,23 @@ func newCurveMaker(c *cobra.Command, f *mrcFlags, args []string) (*curveMaker, e
 // refuseInputs refuses outputs that are inputs.
 func (m *curveMaker) refuseInputs(stdout io.Writer, stdin io.Reader) error {
 	return m.settings.refuseInputs(stdout, stdin)
+}
+
+// refuseIdle refuses what was given and could not be meant.
+func (f *mrcFlags) refuseIdle(fs *pflag.FlagSet) error {
+	for _, x := range []struct{ name, why string }{
+		{"rate", "a sampling rate is above 0 and up to 1; --exact samples nothing"},
+		{"max-pages", "a sample has at least one page; --exact samples nothing"},
+		{"points", fmt.Sprintf("a grid has 2 to %d points", maxPoints)},
+	} {
+		if flag := fs.Lookup(x.name); flag.Changed && flag.Value.String() == "0" {
+			return fmt.Errorf("--%s 0: %s", x.name, x.why)
+		}
+	}
+	if f.bounded && fs.Changed("correction") && f.correction == string(mrc.CorrectHot) {
+		return fmt.Errorf("--bounded keeps no count of hot pages: --correction %s or %s", mrc.CorrectAdj, mrc.CorrectNone)
+	}
+	return nil
 }
 
 func (f *mrcFlags) checkMethod() error {
@@ -114,7 +133,8 @@ func (m *curveMaker) readCases() error {
 		return err
 	}
 	for _, p := range policies {
-		m.cases, m.labels = append(m.cases, mrc.Case{Policy: p.spec}), append(m.labels, p.label)
+		m.cases = append(m.cases, mrc.Case{Policy: p.spec, Optional: len(m.mrcFlags.policies) == 0})
+		m.labels = append(m.labels, p.label)
 	}
 	m.settings.policies = policies // for files among them that are inputs
 	if m.bound {
@@ -144,74 +164,6 @@ func (m *curveMaker) checkBounded() error {
 // stacked says whether no curve needs simulations.
 func (m *curveMaker) stacked() bool {
 	return !slices.ContainsFunc(m.cases, func(c mrc.Case) bool { return c.Bound || !mrc.IsStack(c.Policy) })
-}
-
-func (m *curveMaker) readSizes() error {
-	for _, text := range m.mrcFlags.sizes {
-		s, err := readSize("--gpu-mem", strings.TrimSpace(text), false)
-		if err == nil && (s.share && s.percent == 0 || !s.share && s.bytes == 0) {
-			err = errors.New("GPU memory needs at least one frame")
-		}
-		if err != nil {
-			return fmt.Errorf("--sizes %s: %w", text, err)
-		}
-		s.flag = "--sizes"
-		m.sizes = append(m.sizes, s)
-	}
-	if len(m.sizes) > 0 && m.points > 0 {
-		return errors.New("--sizes and --points both say where the curves have points: give one of them")
-	}
-	if m.mrcFlags.t2 == "" {
-		return nil
-	}
-	if number, ok := strings.CutSuffix(m.mrcFlags.t2, "x"); ok {
-		factor, err := strconv.ParseFloat(number, 64)
-		if err != nil || !(factor >= 0 && factor <= 1e6) {
-			return fmt.Errorf("--t2 %s: a multiple of T1 is a number from 0 to 1000000 and an x, such as 4x", m.mrcFlags.t2)
-		}
-		m.factor = factor
-		return nil
-	}
-	s, err := readSize("--t2", m.mrcFlags.t2, false)
-	if err != nil {
-		return fmt.Errorf("--t2: %w", err)
-	}
-	m.t2 = s
-	return nil
-}
-
-// readMore reads what there is and what may be added.
-func (m *curveMaker) readMore() error {
-	pairs, err := m.now.pairs()
-	if err != nil {
-		return err
-	}
-	if len(pairs) > 1 {
-		return errors.New("--gpu-mem and --host-mem are the memory that there is: give one size of each; --sizes takes several")
-	}
-	m.pair = pairs[0]
-	for _, list := range []struct {
-		flag  string
-		texts []string
-	}{{"--more-host", m.moreHost}, {"--more-gpu", m.moreGPU}} {
-		for _, text := range list.texts {
-			n, err := units.ParseBytes(strings.TrimSpace(text))
-			if err != nil {
-				return fmt.Errorf("%s: %w", list.flag, err)
-			}
-			if n == 0 {
-				return fmt.Errorf("%s %s: that is no more memory", list.flag, text)
-			}
-			o := moreMemory{flag: list.flag, host: n}
-			if list.flag == "--more-gpu" {
-				o.gpu, o.host = n, 0
-			}
-			m.more = append(m.more, o)
-		}
-	}
-	n := m.now
-	m.read = len(m.more)+len(n.gpuMem)+len(n.gpuFrames)+len(n.hostMem)+len(n.hostFrames) > 0
-	return nil
 }
 
 // along are the points of the curves for a trace.
@@ -260,21 +212,4 @@ func rateOf(how mrc.Method, pages int) float64 {
 		return how.Rate
 	}
 	return 1
-}
-
-// toRead are the sizes that there are, and the offers in frames.
-func (m *curveMaker) toRead(info sim.TraceInfo) (now mrc.Pair, more []mrc.Pair, err error) {
-	now.GPU, now.Host, err = m.pair.framesOf(info.Pages, info.PageSize)
-	if err != nil {
-		return now, nil, err
-	}
-	for _, o := range m.more {
-		p := mrc.Pair{GPU: int(min(o.gpu/info.PageSize, placement.MaxPages)), Host: int(min(o.host/info.PageSize, placement.MaxPages))}
-		if p.Frames() == 0 {
-			return now, nil, fmt.Errorf("%s %s: smaller than a page of %s", o.flag, units.FormatBytes(o.gpu+o.host), units.FormatBytes(info.PageSize))
-		}
-		p.GPU, p.Host = min(p.GPU, placement.MaxPages-now.GPU), min(p.Host, placement.MaxPages-now.Host)
-		more = append(more, p)
-	}
-	return now, more, nil
 }

@@ -30,6 +30,9 @@ func TestBoundedLRU(t *testing.T) {
 		if err != nil || p.Accesses != exact.Accesses || p.Prefetches != exact.Prefetches || p.Pages != exact.Pages || p.SampledPages != exact.Pages {
 			t.Fatalf("%s: %v %+v, exact %+v", name, err, p, exact)
 		}
+		if c := p.Curve(tr.Info, "lru", []Pair{{GPU: 9}}); !c.Whole() || c.ExpectedError != 0 || p.Prefetches == 0 && c.Warnings != nil {
+			t.Errorf("%s: a sample of all pages expects an error: %+v", name, c)
+		}
 		for n := 1; n < exactDepths; n += 1 + n/9 {
 			if a, b := exact.At(n, n/3), p.At(n, n/3); math.Abs(a.Fetches-b.Fetches)+math.Abs(a.T1Hits-b.T1Hits)+math.Abs(a.Overwrites-b.Overwrites) > 1e-3 {
 				t.Fatalf("%s, %d frames: %+v, exactly %+v", name, n, b, a)

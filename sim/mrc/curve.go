@@ -82,7 +82,7 @@ func whole(x float64) uint64 { return uint64(math.Round(max(x, 0))) }
 // think of it.
 func (c *Curve) sampled(pages int) {
 	c.SampledPages = pages
-	if c.Kind == Exact || c.Kind == Simulated {
+	if c.Kind == Exact || c.Kind == Simulated || c.Whole() {
 		return
 	}
 	c.ExpectedError = c.Correction.ExpectedError(pages)
@@ -91,6 +91,9 @@ func (c *Curve) sampled(pages int) {
 			units.FormatCount(uint64(pages)), pagesOf(c.Trace), units.FormatCount(MinSampled), c.ExpectedError)
 	}
 }
+
+// Whole says whether the sample was of every page in the end.
+func (c *Curve) Whole() bool { return c.Rate >= 1 && c.SampledPages == c.Trace.Pages }
 
 func pagesOf(info sim.TraceInfo) string { return units.FormatCount(uint64(info.Pages)) }
 
@@ -101,7 +104,7 @@ func (c *Curve) warn(format string, args ...any) {
 // Curve reads sizes off a profile. info describes the trace that was measured.
 func (p *Profile) Curve(info sim.TraceInfo, policy string, pairs []Pair) Curve {
 	info.Accesses, info.Prefetches = p.Accesses, p.Prefetches
-	c := Curve{Trace: info, Policy: policy, Kind: FixedRate, Complete: true, Method: p.Method}
+	c := Curve{Trace: info, Policy: policy, Kind: FixedRate, Complete: true, Method: p.Method, Points: []Point{}}
 	switch {
 	case p.Method.exact():
 		c.Kind = Exact

@@ -60,7 +60,7 @@ func (c *Curve) Read(now Pair, more []Pair) (Reading, bool) {
 // Only is the curve with the points of these sizes alone, in their order.
 func (c *Curve) Only(pairs []Pair) Curve {
 	out := *c
-	out.Points = nil
+	out.Points = []Point{}
 	for _, p := range pairs {
 		if pt, ok := c.At(p); ok {
 			out.Points = append(out.Points, pt)

@@ -17,6 +17,9 @@ import (
 type Case struct {
 	Policy placement.Spec // unused for a bound
 	Bound  bool
+	// Optional says that a policy that every size is too small for gives a curve
+	// without points and a warning, where it would be an error.
+	Optional bool
 }
 
 // Request says which curves to make, of which sizes, and how.

@@ -135,13 +135,26 @@ func TestSizesTooSmall(t *testing.T) {
 	tr := loadTest(t, "lirs_multi3")
 	r := Request{Cases: casesOf(t, "s3-fifo"), Pairs: []Pair{{GPU: 1}, {GPU: 2000}}}
 	curves, err := Run(t.Context(), tr, r)
-	if err != nil || len(curves[0].Points) != 1 || len(curves[0].Warnings) != 1 || !strings.Contains(curves[0].Warnings[0], "1 of 2 sizes") {
+	if err != nil || len(curves[0].Points) != 1 || len(curves[0].Warnings) != 1 || !strings.Contains(curves[0].Warnings[0], "sizes too small: 1 of 2, up to 1 GPU and 0 host frames") {
 		t.Errorf("%v %+v", err, curves)
 	}
 	r.Pairs = r.Pairs[:1]
 	var small *placement.SizeError
-	if _, err := Run(t.Context(), tr, r); !errors.As(err, &small) {
+	if _, err := Run(t.Context(), tr, r); !errors.As(err, &small) || strings.Contains(err.Error(), "miniature") {
 		t.Errorf("no size is left: %v", err)
+	}
+	r.Cases = append(r.Cases, casesOf(t, "lru")...)
+	r.Cases[0].Optional = true
+	curves, err = Run(t.Context(), tr, r)
+	if err != nil || len(curves[0].Points) != 0 || len(curves[0].Warnings) != 1 || !curves[0].Complete || len(curves[1].Points) != 1 {
+		t.Errorf("a policy that may be left out: %v %+v", err, curves)
+	}
+	if text, err := json.Marshal(curves[0].Only(r.Pairs)); err != nil || !strings.Contains(string(text), `"points":[]`) {
+		t.Errorf("%v: %s", err, text)
+	}
+	r = Request{Cases: casesOf(t, "w-tinylfu"), Pairs: []Pair{{GPU: 100}}, Method: Method{Rate: 0.001}}
+	if _, err := Run(t.Context(), tr, r); !errors.As(err, &small) || !strings.Contains(err.Error(), "in a miniature of") {
+		t.Errorf("too small in miniature: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package mrc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -43,6 +44,9 @@ func (j *jobs) plan(t *sim.Trace, rate float64) error {
 			j.sample = t.Sample(rate, j.Seed)
 		}
 		r, err := newCaseRuns(c, j.Pairs, j.sample, j.controlled())
+		if err == nil && len(r.pairs) == 0 && !c.Optional {
+			err = r.why(j.sample)
+		}
 		if err != nil {
 			return err
 		}
@@ -76,10 +80,18 @@ func newCaseRuns(c Case, pairs []Pair, s *sim.Sample, controlled bool) (*caseRun
 		r.pairs, r.mini = append(r.pairs, p), append(r.mini, mini)
 		r.results[mini] = &outcome{}
 	}
-	if len(r.pairs) == 0 {
-		return nil, r.fewest
-	}
 	return r, nil
+}
+
+// why says which sizes are too small for the policy, and what helps.
+func (r *caseRuns) why(s *sim.Sample) error {
+	last := r.tooFew[len(r.tooFew)-1]
+	err := fmt.Errorf("sizes too small: %d of %d, up to %d GPU and %d host frames: %w", len(r.tooFew), len(r.tooFew)+len(r.pairs),
+		last.GPU, last.Host, r.fewest)
+	if s.Share < 1 {
+		return fmt.Errorf("%w in a miniature of %.3g of the pages; sample more pages or take larger sizes", err, s.Share)
+	}
+	return err
 }
 
 // enoughFor is a size of a tier that every policy can do with.
@@ -186,7 +198,7 @@ const coarse = 10
 
 // curve is what the simulations gave.
 func (r *caseRuns) curve(j *jobs, control *control) Curve {
-	c := Curve{Trace: j.sample.Whole, Policy: "belady", Bound: r.Bound, Kind: Simulated, Complete: true, Method: j.Method, PolicySeed: j.PolicySeed}
+	c := Curve{Trace: j.sample.Whole, Policy: "belady", Bound: r.Bound, Kind: Simulated, Complete: true, Method: j.Method, PolicySeed: j.PolicySeed, Points: []Point{}}
 	if !r.Bound {
 		c.Policy = r.Policy.String()
 	}
@@ -196,8 +208,7 @@ func (r *caseRuns) curve(j *jobs, control *control) Curve {
 	c.Rate, c.Correction = j.sample.Rate, j.correction(control)
 	c.sampled(j.sample.Trace.Info.Pages)
 	if len(r.tooFew) > 0 {
-		c.warn("%d of %d sizes are left out, up to %d GPU and %d host frames: %v", len(r.tooFew), len(r.tooFew)+len(r.pairs),
-			r.tooFew[len(r.tooFew)-1].GPU, r.tooFew[len(r.tooFew)-1].Host, r.fewest)
+		c.warn("%v", r.why(j.sample))
 	}
 	small := 0
 	for i, p := range r.pairs {
@@ -219,7 +230,7 @@ func (r *caseRuns) curve(j *jobs, control *control) Curve {
 		fall(c.Points)
 	}
 	if small > 0 && c.Kind == Miniature {
-		c.warn("a tier of fewer than %d frames of the miniature stands for each of %d sizes: they are coarse", coarse, small)
+		c.warn("coarse sizes: %d of %d, where a tier of the miniature has fewer than %d frames", small, len(r.pairs), coarse)
 	}
 	return c
 }

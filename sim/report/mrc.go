@@ -83,8 +83,12 @@ func (c *Curves) tableOf(b *bufio.Writer, t *TraceCurves) {
 	for _, note := range t.warnings() {
 		fmt.Fprintf(b, "note     %s\n", note)
 	}
-	fmt.Fprintln(b, "\nSSD reads, % of the accesses, by size of the tiers:")
-	writeColumns(b, t.missRows(tableSizes))
+	rows, left := t.missRows(tableSizes), ""
+	if all := len(t.pairs()); all > len(rows)-1 {
+		left = fmt.Sprintf(" (%d of the %d measured; JSON has all)", len(rows)-1, all)
+	}
+	fmt.Fprintf(b, "\nSSD reads, %% of the accesses, by size of the tiers%s:\n", left)
+	writeColumns(b, rows)
 	for _, part := range t.readingRows() {
 		fmt.Fprintln(b)
 		fmt.Fprintln(b, part.title)
@@ -116,13 +120,15 @@ func (t *TraceCurves) methods() (out []string) {
 func methodText(c *mrc.Curve) string {
 	pages := fmt.Sprintf("%s of %s pages (rate %.3g, correction %s); expected error at most %.2g",
 		units.FormatCount(uint64(c.SampledPages)), units.FormatCount(uint64(c.Trace.Pages)), c.Rate, c.Correction, c.ExpectedError)
-	switch c.Kind {
-	case mrc.Exact:
+	switch {
+	case c.Kind == mrc.Exact:
 		return "exact stack distances"
-	case mrc.Simulated:
+	case c.Kind == mrc.Simulated:
 		return "exact, each size simulated"
-	case mrc.Miniature:
+	case c.Kind == mrc.Miniature:
 		return "simulated in miniature, " + pages
+	case c.Whole():
+		return "stack distances of all " + counted(uint64(c.SampledPages), "page")
 	}
 	return "stack distances of a sample, " + pages
 }

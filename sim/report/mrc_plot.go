@@ -168,7 +168,10 @@ func (t *TraceCurves) precision() string {
 	if worst == 0 {
 		return "exact"
 	}
-	return fmt.Sprintf("estimated from %s sampled pages, right to %.2g %% on average", units.FormatCount(uint64(fewest)), 100*worst)
+	if fewest < mrc.MinSampled {
+		return fmt.Sprintf("estimated from only %s sampled pages: off by %.2g percentage points or more", units.FormatCount(uint64(fewest)), 100*worst)
+	}
+	return fmt.Sprintf("estimated from %s sampled pages, right to %.2g percentage points on average", units.FormatCount(uint64(fewest)), 100*worst)
 }
 
 // sizePanel draws curves over a logarithmic axis of sizes.

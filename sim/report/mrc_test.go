@@ -97,6 +97,9 @@ func TestCurvesThinned(t *testing.T) {
 			rows++
 		}
 	}
+	if !strings.Contains(table, "(16 of the ") {
+		t.Error("the table does not say that it leaves sizes out")
+	}
 	if rows != tableSizes+1 || !strings.Contains(table, "225MiB") {
 		t.Errorf("%d rows\n%s", rows, table)
 	}
@@ -122,8 +125,12 @@ func TestCurvesWarn(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	if !strings.Contains(page, "right to 5 % on average") {
+	if !strings.Contains(page, "from only 50 sampled pages: off by 5 percentage points or more") {
 		t.Error("the figure does not say how right it is")
+	}
+	tc.Curves[1].SampledPages = mrc.MinSampled
+	if text := tc.precision(); !strings.Contains(text, "right to 5 percentage points on average") {
+		t.Error(text)
 	}
 }
 
