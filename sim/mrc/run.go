@@ -175,5 +175,28 @@ func (j *jobs) curves() []Curve {
 			out[i].Complete, out[i].PolicySeed = j.passed, j.PolicySeed
 		}
 	}
+	for i := range out {
+		if out[i].Kind == Miniature && out[i].Bound {
+			out[i].keepBelow(out)
+		}
+	}
 	return out
+}
+
+// keepBelow lowers a bound to the curves that it bounds. Stack distances scale
+// what they count of a sample in their own way, which without hot pages counted
+// apart may come to less than the sample's bound does.
+func (c *Curve) keepBelow(curves []Curve) {
+	for _, other := range curves {
+		if other.Bound || !other.Complete {
+			continue
+		}
+		for i := range c.Points {
+			p := &c.Points[i]
+			if pt, ok := other.At(p.Pair); ok && pt.SSDReads < p.SSDReads {
+				p.SSDReads, p.MissRatio = pt.SSDReads, pt.MissRatio
+			}
+		}
+	}
+	fall(c.Points)
 }

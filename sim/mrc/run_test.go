@@ -72,7 +72,8 @@ func TestCurvesAreSimulations(t *testing.T) {
 func TestNoCurveBelowTheBound(t *testing.T) {
 	for _, name := range []string{"lirs_multi3", "mqsim_tpcc"} {
 		tr := loadTest(t, name)
-		for _, m := range []Method{{}, {Rate: 0.3, Seed: 2}, {Rate: 0.02, Seed: 3}, {MaxPages: 300, Seed: 4}, {MaxPages: 1 << 20, Seed: 4}} {
+		for _, m := range []Method{{}, {Rate: 0.3, Seed: 2}, {Rate: 0.02, Seed: 3}, {MaxPages: 300, Seed: 4}, {MaxPages: 1 << 20, Seed: 4},
+			{MaxPages: 100, Seed: 5, Correction: CorrectAdj}, {Rate: 0.03, Seed: 6, Correction: CorrectNone}} {
 			r := Request{Cases: casesOf(t, "bound", "lru", "clock", "s3-fifo", "random{}", "bypass"), Method: m,
 				PairsOf: func(info sim.TraceInfo) ([]Pair, error) { return Pairs(Grid(info.Pages/50, info.Pages, 6), 3), nil }}
 			curves, err := Run(t.Context(), tr, r)
