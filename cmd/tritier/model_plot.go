@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"image/color"
 	"io"
 	"maps"
 	"math"
@@ -18,20 +17,6 @@ import (
 	"github.com/tritier/tritier/sim/timed"
 )
 
-// curveLook tells the paths of a picture apart, in order of appearance. Lines
-// that lie on each other are seen by their dashes and points.
-var curveLook = []struct {
-	color  color.RGBA
-	dashes []vg.Length
-	shape  draw.GlyphDrawer
-}{
-	{color.RGBA{0xe0, 0x7b, 0x39, 0xff}, nil, draw.CircleGlyph{}},
-	{color.RGBA{0x2f, 0x7a, 0xc4, 0xff}, []vg.Length{6, 3}, draw.TriangleGlyph{}},
-	{color.RGBA{0x3a, 0x9b, 0x5c, 0xff}, nil, draw.BoxGlyph{}},
-	{color.RGBA{0x86, 0x6a, 0xc0, 0xff}, []vg.Length{2, 2}, draw.PyramidGlyph{}},
-	{color.RGBA{0xd0, 0x6f, 0xb0, 0xff}, nil, draw.CrossGlyph{}},
-}
-
 // Measures of the picture, in points.
 const (
 	curveWidth  = vg.Length(360)
@@ -46,16 +31,18 @@ func drawCurves(w io.Writer, format string, f *curveFlags, curves []curve) error
 	curves = worthDrawing(curves)
 	columns := min(len(curves), 2)
 	rows := (len(curves) + 1) / 2
-	c := chart{w: 2*curveMargin + vg.Length(columns)*curveWidth + vg.Length(columns-1)*curveGap,
-		h: curveHead + vg.Length(rows)*(curveHeight+curveGap)}
+	width := vg.Length(columns)*curveWidth + vg.Length(columns-1)*curveGap
 	paths := pathsOf(curves)
+	entries := curveLegend(f, curves, paths, width)
+	head := curveHead - entries[len(entries)-1].at.Y
+	c := chart{w: 2*curveMargin + width, h: head + vg.Length(rows)*(curveHeight+curveGap)}
 	c.draw = func(dc draw.Canvas) {
-		drawCurveHead(draw.Crop(dc, curveMargin, -curveMargin, 0, 0), f, curves, paths)
+		drawCurveHead(draw.Crop(dc, curveMargin, -curveMargin, 0, 0), f, entries)
 		for i := range curves {
 			cell := dc
 			cell.Min.X = dc.Min.X + curveMargin + vg.Length(i%2)*(curveWidth+curveGap)
 			cell.Max.X = cell.Min.X + curveWidth
-			cell.Max.Y = dc.Max.Y - curveHead - vg.Length(i/2)*(curveHeight+curveGap)
+			cell.Max.Y = dc.Max.Y - head - vg.Length(i/2)*(curveHeight+curveGap)
 			cell.Min.Y = cell.Max.Y - curveHeight
 			drawCurve(cell, f, &curves[i], paths)
 		}
@@ -95,31 +82,6 @@ func pathsOf(curves []curve) (paths []string) {
 		}
 	}
 	return paths
-}
-
-func drawCurveHead(dc draw.Canvas, f *curveFlags, curves []curve, paths []string) {
-	what := "Random reads"
-	if f.write {
-		what = "Random writes"
-	}
-	dc.FillText(chartBold(chartText(14, chartInk, text.XLeft)), vg.Point{X: dc.Min.X, Y: dc.Max.Y - 18}, what+" by access path, modelled")
-	sub := chartText(10, chartMuted, text.XLeft)
-	about := fmt.Sprintf("Simulated in virtual time from a preset's figures, not measured; seed %d", f.seed)
-	dc.FillText(sub, vg.Point{X: dc.Min.X, Y: dc.Max.Y - 35}, chartFit(about, sub, dc.Max.X-dc.Min.X))
-	x, y := dc.Min.X, dc.Max.Y-53
-	entry := chartText(10, chartInk, text.XLeft)
-	for i, p := range paths {
-		look := curveLook[i%len(curveLook)]
-		dc.StrokeLine2(draw.LineStyle{Color: look.color, Width: 1.6, Dashes: look.dashes}, x, y, x+24, y)
-		dc.DrawGlyph(draw.GlyphStyle{Color: look.color, Radius: 2.6, Shape: look.shape}, vg.Point{X: x + 12, Y: y})
-		dc.FillText(entry, vg.Point{X: x + 29, Y: y}, p)
-		x += 29 + entry.Width(p) + 16
-	}
-	if !slices.ContainsFunc(curves, func(c curve) bool { return !inRequests(f, &c) && len(nearLinks(&c)) > 0 }) {
-		return
-	}
-	dc.StrokeLine2(draw.LineStyle{Color: chartMuted, Width: 1.1, Dashes: linkDashes}, x, y, x+18, y)
-	dc.FillText(entry, vg.Point{X: x + 23, Y: y}, "narrowest link")
 }
 
 // inRequests says whether the vertical axis counts requests, not bytes.
@@ -257,7 +219,11 @@ func nearLinks(c *curve) map[float64]string {
 			continue // its points are there, so it is not unknown
 		}
 		least, name := math.Inf(1), ""
-		for _, l := range by.Drives.Read.Links {
+		links := by.Drives.Read.Links
+		if c.points[0].Write {
+			links = by.Drives.Write.Links
+		}
+		for _, l := range links {
 			if rate := by.Links[l].Bandwidth.Value / 1e9; rate < least {
 				least, name = rate, l
 			}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/tritier/tritier/sim/timed"
 )
@@ -57,6 +59,35 @@ func TestModelCurveInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	if err := f.print(&out, curves); err != nil || strings.Count(out.String(), "bottleneck") != 1 || !strings.Contains(out.String(), "over size") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestModelCurveLegend: every entry lies within the picture, on a line of its own
+// place, and writes are held by the links that writes take.
+func TestModelCurveLegend(t *testing.T) {
+	f := &curveFlags{over: []string{overSize}, sizes: []string{"1MiB"}, size: 4 << 10, write: true, paths: []string{"bam"}}
+	curves, loads, err := f.plan([]string{"v100-4x980pro"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.measure(t.Context(), curves, loads); err != nil {
+		t.Fatal(err)
+	}
+	if got := nearLinks(&curves[0]); len(got) != 1 || got[12.8] != "pcie-out" {
+		t.Errorf("links of writes: %v", got)
+	}
+	paths := []string{"a", strings.Repeat("long", 100), "b", "c", "a path with a name", "another path with a name", "d"}
+	entries := curveLegend(f, curves, paths, curveWidth)
+	style := chartText(10, chartInk, text.XLeft)
+	seen := map[vg.Point]bool{}
+	for _, e := range entries {
+		if e.at.X+29+style.Width(e.name) > curveWidth || seen[e.at] {
+			t.Errorf("%+v of %+v", e, entries)
+		}
+		seen[e.at] = true
+	}
+	if len(entries) != len(paths)+1 || entries[0].at != (vg.Point{}) || entries[len(paths)].look != -1 {
+		t.Errorf("%+v", entries)
 	}
 }
 

@@ -201,7 +201,10 @@ func sizePanel(dc draw.Canvas, lines []curve, axis string, lo, hi float64, dots 
 			top = max(top, xy.Y)
 		}
 	}
-	p.X.Min, p.X.Max = lo, max(hi, lo*1.01)
+	p.X.Min, p.X.Max = lo, hi
+	if lo == hi { // one size, in the middle
+		p.X.Min, p.X.Max = lo*0.99, lo*1.01
+	}
 	p.Y.Min, p.Y.Max = 0, max(1.04*top, 1e-3)
 	p.Y.Tick.Marker = plot.TickerFunc(roundTicks)
 	p.Draw(dc)
@@ -212,6 +215,9 @@ func sizePanel(dc draw.Canvas, lines []curve, axis string, lo, hi float64, dots 
 func sizeTicks(lo, hi float64) (out []plot.Tick) {
 	from, to := math.Ceil(math.Log2(lo)-1e-9), math.Floor(math.Log2(hi)+1e-9)
 	step := max(1, math.Ceil((to-from)/6))
+	if lo == hi {
+		return []plot.Tick{{Value: lo, Label: units.FormatBytes(uint64(lo))}}
+	}
 	if hi/lo <= 4 || from > to {
 		for _, v := range []float64{lo, (lo + hi) / 2, hi} {
 			out = append(out, plot.Tick{Value: v, Label: units.FormatBytes(uint64(v))})

@@ -134,6 +134,18 @@ func TestCurvesWarn(t *testing.T) {
 	}
 }
 
+// A single size stands in the middle, once.
+func TestOneSize(t *testing.T) {
+	if ticks := sizeTicks(1<<20, 1<<20); len(ticks) != 1 || ticks[0].Label != "1MiB" {
+		t.Errorf("%+v", ticks)
+	}
+	for _, x := range []struct{ lo, hi float64 }{{1 << 20, 3 << 20}, {1 << 20, 1 << 30}} {
+		if ticks := sizeTicks(x.lo, x.hi); len(ticks) < 3 {
+			t.Errorf("%+v: %+v", x, ticks)
+		}
+	}
+}
+
 func TestCurvesNothing(t *testing.T) {
 	none := &Curves{}
 	if err := none.Plot(io.Discard, "svg"); err == nil {
