@@ -90,7 +90,11 @@ func billText(b *timed.Bill) string {
 	who := map[string]string{"gpu": "GPU", "cpu": "CPU"}[b.Initiator]
 	out := []string{who + " threads initiate"}
 	if b.LogicalCPUs != nil {
-		out = append(out, fmt.Sprintf("%g logical CPUs", *b.LogicalCPUs))
+		cpus := "logical CPUs"
+		if *b.LogicalCPUs == 1 {
+			cpus = "logical CPU"
+		}
+		out = append(out, fmt.Sprintf("%g %s", *b.LogicalCPUs, cpus))
 	}
 	if b.GPUThreads != nil {
 		out = append(out, counted(uint64(*b.GPUThreads), "GPU thread"))

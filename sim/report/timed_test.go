@@ -40,6 +40,10 @@ func TestTimed(t *testing.T) {
 			t.Errorf("JSON lacks %s", want)
 		}
 	}
+	one := 1.0
+	if text := billText(&timed.Bill{Initiator: "gpu", Ends: "gpu", LogicalCPUs: &one}); text != "GPU threads initiate, 1 logical CPU" {
+		t.Error(text)
+	}
 	lines, err := csv.NewReader(&asCSV).ReadAll()
 	if err != nil || len(lines) < 2 {
 		t.Fatal(err, len(lines))
