@@ -99,7 +99,7 @@ func (f *curveFlags) run(c *cobra.Command, names []string) error {
 		return err
 	}
 	runErr := f.measure(c.Context(), curves, loads)
-	if err := f.print(c.OutOrStdout(), curves); err != nil {
+	if err := f.print(c.OutOrStdout(), curves, runErr == nil); err != nil {
 		runErr = errors.Join(runErr, fmt.Errorf("standard output: %w", err))
 	}
 	if picture != nil && runErr != nil {
@@ -254,13 +254,13 @@ func (f *curveFlags) readSizes() (sizes []uint64, err error) {
 	return slices.Compact(sizes), nil
 }
 
-func (f *curveFlags) print(out io.Writer, curves []curve) error {
+func (f *curveFlags) print(out io.Writer, curves []curve, complete bool) error {
 	if f.json {
 		points := []timed.Measurement{}
 		for _, c := range curves {
 			points = append(points, c.points...)
 		}
-		return writeJSON(out, map[string]any{"label": timed.Label, "points": points})
+		return writeJSON(out, map[string]any{"label": timed.Label, "points": points, "complete": complete})
 	}
 	some := slices.ContainsFunc(curves, func(c curve) bool { return len(c.points) > 0 })
 	for i, c := range curves {

@@ -57,7 +57,11 @@ func TestModelCurveInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := f.print(&out, curves); err != nil || strings.Count(out.String(), "bottleneck") != 1 || !strings.Contains(out.String(), "over size") {
+	if err := f.print(&out, curves, false); err != nil || strings.Count(out.String(), "bottleneck") != 1 || !strings.Contains(out.String(), "over size") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	f.json = true
+	if err := f.print(&out, curves, false); err != nil || !strings.Contains(out.String(), `"complete": false`) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
