@@ -111,7 +111,7 @@ func (s *search) scaledFrames(c Candidate, gpu, host float64) [][2]int {
 	out := make([][2]int, len(s.p.Traces))
 	for i := range out {
 		g, h := s.p.Sizes[c.Size].frames(i)
-		out[i] = [2]int{max(1, int(float64(g)*gpu)), min(int(float64(h)*host), placement.MaxPages)}
+		out[i] = [2]int{min(max(1, int(float64(g)*gpu)), placement.MaxPages), min(int(float64(h)*host), placement.MaxPages)}
 		if h > 0 && host > 0 {
 			out[i][1] = max(1, out[i][1])
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // journalName and journalVersion stand at the start of every journal.
 const (
 	journalName    = "tritier tune"
-	journalVersion = 1
+	journalVersion = 2
 )
 
 // journalHead is a journal's first line.
@@ -31,6 +32,14 @@ type journalHead struct {
 type journalLine struct {
 	Key     string  `json:"key"`
 	Outcome Outcome `json:"outcome"`
+	// Sum is over key and outcome: a changed digit would pass for another result.
+	Sum uint32 `json:"sum"`
+}
+
+// sum is the checksum of a line (CRC-32C).
+func (l *journalLine) sum() uint32 {
+	raw, _ := json.Marshal(l.Outcome) // counts and finite shares: what was read, or checked by Outcome.check
+	return crc32.Checksum(append([]byte(l.Key), raw...), crc32.MakeTable(crc32.Castagnoli))
 }
 
 // Journal is an Evaluator that remembers, in a file that only grows, what was
@@ -52,9 +61,13 @@ func (e *JournalError) Error() string { return e.Path + ": " + e.What }
 
 // OpenJournal opens or makes the journal of a tuning of traces by their hashes;
 // what is not in it, inner evaluates. A last line that was cut off is dropped;
-// any other damage, another program's file, another version and other traces are
-// a *JournalError. Another process that has it open is an error, too.
+// any other damage, another program's file, another version, other traces and what
+// is no ordinary file are a *JournalError. Another process that has it open is an error, too.
 func OpenJournal(path string, traces []string, inner Evaluator) (*Journal, error) {
+	// Opening or reading a pipe would wait for whoever writes it.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &JournalError{path, "a folder, pipe or device, and a journal is an ordinary file: name another one"}
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -135,7 +148,7 @@ func (j *Journal) take(path string, n int, line []byte) error {
 	var l journalLine
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil || l.Key == "" || len(l.Outcome.Windows) == 0 {
+	if err := d.Decode(&l); err != nil || l.Key == "" || l.Sum != l.sum() {
 		return &JournalError{path, fmt.Sprintf("line %d is damaged: delete it, or name another file", n)}
 	}
 	j.known[l.Key] = l.Outcome
@@ -172,7 +185,9 @@ func (j *Journal) Evaluate(ctx context.Context, tasks []Task, done func(i int, o
 	err := j.inner.Evaluate(ctx, rest, func(i int, o Outcome) {
 		key := rest[i].Key()
 		j.known[key] = o
-		if err := j.write(journalLine{key, o}); err != nil && failed == nil {
+		line := journalLine{Key: key, Outcome: o}
+		line.Sum = line.sum()
+		if err := j.write(line); err != nil && failed == nil {
 			failed = fmt.Errorf("tune: journal: %w", err)
 			cancel()
 		}

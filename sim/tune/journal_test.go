@@ -2,10 +2,12 @@ package tune
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -78,8 +80,14 @@ func TestJournalSurvivesAnyCut(t *testing.T) {
 
 func TestJournalRefuses(t *testing.T) {
 	dir := t.TempDir()
-	good := `{"journal":"tritier tune","version":1,"tasks":1,"traces":["a","b"]}` + "\n"
-	line := `{"key":"k","outcome":{"windows":[{"accesses":1,"t1_hits":0,"t2_hits":0,"ssd_reads":1,"ssd_writes":0,"demotions":0}],"share":1,"weight":1}}` + "\n"
+	good := `{"journal":"tritier tune","version":2,"tasks":1,"traces":["a","b"]}` + "\n"
+	made := journalLine{Key: "k", Outcome: Outcome{Windows: []Counts{{Accesses: 10, SSDReads: 7}, {Accesses: 5}}, Share: 1, Weight: 1}}
+	made.Sum = made.sum()
+	raw, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := string(raw) + "\n"
 	for name, c := range map[string]struct{ content, want string }{
 		"fine":            {good + line, ""},
 		"new":             {"", ""},
@@ -88,11 +96,16 @@ func TestJournalRefuses(t *testing.T) {
 		"other text":      {"hello\n", "no journal of tritier tune"},
 		"other text, cut": {"hello", "no journal of tritier tune"},
 		"other json":      {`{"policy":"lru"}` + "\n", "no journal of tritier tune"},
-		"version":         {strings.Replace(good, `"version":1`, `"version":2`, 1), "a journal of version 2.1, this program writes version 1.1"},
-		"tasks":           {strings.Replace(good, `"tasks":1`, `"tasks":9`, 1), "a journal of version 1.9"},
+		"version":         {strings.Replace(good, `"version":2`, `"version":1`, 1), "a journal of version 1.1, this program writes version 2.1"},
+		"tasks":           {strings.Replace(good, `"tasks":1`, `"tasks":9`, 1), "a journal of version 2.9"},
 		"traces":          {strings.Replace(good, `"b"`, `"c"`, 1), "a journal of other traces"},
 		"fewer traces":    {strings.Replace(good, `,"b"`, ``, 1), "a journal of other traces"},
 		"damaged":         {good + "{]\n" + line, "line 2 is damaged"},
+		"a digit":         {good + strings.Replace(line, `"ssd_reads":7`, `"ssd_reads":9`, 1), "line 2 is damaged"},
+		"another key":     {good + strings.Replace(line, `"key":"k"`, `"key":"l"`, 1), "line 2 is damaged"},
+		"no share":        {good + strings.Replace(line, `"share":1`, `"share":0`, 1), "line 2 is damaged"},
+		"a window less":   {good + line[:strings.Index(line, "},{")] + line[strings.Index(line, "}],"):], "line 2 is damaged"},
+		"no checksum":     {good + line[:strings.Index(line, `,"sum"`)] + "}\n", "line 2 is damaged"},
 		"unknown field":   {good + line + strings.Replace(line, `"share"`, `"shore"`, 1), "line 3 is damaged"},
 	} {
 		path := filepath.Join(dir, "journal")
@@ -114,6 +127,16 @@ func TestJournalRefuses(t *testing.T) {
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != c.content {
 			t.Errorf("%s: the file was changed", name)
+		}
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir, "/dev/null"} {
+		var wrong *JournalError
+		if _, err := OpenJournal(path, nil, &counting{}); !errors.As(err, &wrong) || !strings.Contains(err.Error(), path+": a folder, pipe or device") {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 	if _, err := OpenJournal(filepath.Join(dir, "nowhere", "j"), nil, &counting{}); err == nil {

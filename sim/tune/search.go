@@ -168,11 +168,17 @@ func (s *search) do(ctx context.Context, tasks []Task) error {
 	if len(unknown) == 0 {
 		return ctx.Err()
 	}
-	return s.ev.Evaluate(ctx, unknown, func(i int, o Outcome) {
+	var wrong error
+	err := s.ev.Evaluate(ctx, unknown, func(i int, o Outcome) {
+		if err := o.check(&unknown[i]); err != nil {
+			wrong = err
+			return
+		}
 		s.known[unknown[i].Key()] = o
 		s.evals++
 		s.meter.add(unknown[i].cost())
 	})
+	return cmp.Or(wrong, err)
 }
 
 // reference is what scores are relative to: LRU in both tiers at the first size.

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/sim"
 )
 
@@ -225,6 +227,58 @@ func TestRunRefuses(t *testing.T) {
 		ev := NewLocal(map[string]*sim.Trace{}, 1)
 		if r, err := Run(t.Context(), p, ev, nil); err == nil || r != nil {
 			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// bent is an Evaluator that spoils outcomes on their way.
+type bent struct {
+	inner Evaluator
+	spoil func(*Outcome)
+}
+
+func (b *bent) Evaluate(ctx context.Context, tasks []Task, done func(i int, o Outcome)) error {
+	return b.inner.Evaluate(ctx, tasks, func(i int, o Outcome) {
+		b.spoil(&o)
+		done(i, o)
+	})
+}
+
+// Outcomes that cannot be ones of their tasks end the run with an error.
+func TestRunRefusesOutcomes(t *testing.T) {
+	for name, spoil := range map[string]func(*Outcome){
+		"no windows":       func(o *Outcome) { o.Windows = nil },
+		"a window less":    func(o *Outcome) { o.Windows = o.Windows[:len(o.Windows)-1] },
+		"one more":         func(o *Outcome) { o.Windows = append(o.Windows, Counts{}) },
+		"no share":         func(o *Outcome) { o.Share = 0 },
+		"more than all":    func(o *Outcome) { o.Share = 1.5 },
+		"no weight":        func(o *Outcome) { o.Weight = 0 },
+		"weight no number": func(o *Outcome) { o.Weight = math.NaN() },
+		"weight too large": func(o *Outcome) { o.Weight = math.Inf(1) },
+	} {
+		p := quick(t)
+		r, err := Run(t.Context(), p, &bent{NewLocal(p.ByHash(), 1), spoil}, nil)
+		if err == nil || !strings.Contains(err.Error(), "the evaluator's outcome of") || r != nil && !r.Interrupted {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The largest sizes there are can be tuned for: twice as much is then the same.
+func TestRunLargestSizes(t *testing.T) {
+	p := quick(t)
+	p.Traces, p.Candidates = p.Traces[1:], 4
+	p.Space = Space{Placers: []string{"bypass"}, T1: []string{"lru"}, T2: []string{"fifo"}}
+	for _, n := range []int{placement.MaxPages, placement.MaxPages/2 + 1} {
+		p.Sizes = []Size{{Name: "all", Frames: [][2]int{{n, n}}}}
+		r, err := Run(t.Context(), p, NewLocal(p.ByHash(), 1), nil)
+		if err != nil {
+			t.Fatal(n, err)
+		}
+		for _, w := range r.WrongSizes {
+			if f := w.Frames[0]; w.Refuse != "" || f[0] > placement.MaxPages || f[1] > placement.MaxPages {
+				t.Errorf("%d frames: %+v", n, w)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tritier/tritier/placement"
@@ -67,6 +68,16 @@ type Counts struct {
 	SSDReads  uint64 `json:"ssd_reads"`  // fetches and prefetches
 	SSDWrites uint64 `json:"ssd_writes"` // pages written back, and those made dirty that a flush would write
 	Demotions uint64 `json:"demotions"`  // T1 to T2, copies that were there left out
+}
+
+// check refuses an outcome that cannot be one of t: an Evaluator may be a file or
+// another machine.
+func (o *Outcome) check(t *Task) error {
+	if len(o.Windows) != len(t.Cuts) || !(o.Share > 0 && o.Share <= 1) || !(o.Weight > 0) || math.IsInf(o.Weight, 1) {
+		return fmt.Errorf("tune: the evaluator's outcome of %s has %d windows, share %g and weight %g: want %d windows, a share above 0 and up to 1, and a weight above 0",
+			t.Policy, len(o.Windows), o.Share, o.Weight, len(t.Cuts))
+	}
+	return nil
 }
 
 // since is what happened between two snapshots of a machine.
