@@ -103,10 +103,10 @@ func (p *Problem) fillTrace(i int) error {
 		in.Train = n / 2
 	}
 	if in.Train < 1 || in.Train >= n {
-		return fmt.Errorf("training on %d of %d accesses leaves nothing to train on or nothing to report on", in.Train, n)
+		return fmt.Errorf("training on %d of %d accesses leaves nothing to train on or nothing to report on: take a longer trace, or another share of it", in.Train, n)
 	}
 	if p.MaxWriteBytesPerDay > 0 && !(in.Seconds > 0) {
-		return errors.New("a limit of bytes written a day needs to know how long the program ran: the trace has no times, so give a rate of accesses")
+		return errors.New("a limit of bytes written a day needs to know how long the program ran: the trace has no times, so give a rate of accesses (--access-rate)")
 	}
 	for _, s := range p.Sizes {
 		if len(s.Frames) != len(p.Traces) {

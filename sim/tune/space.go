@@ -17,11 +17,16 @@ type Space struct {
 	Placers []string // nil: all
 	T1, T2  []string // evictors; nil: all
 	// Values are the values to try, beside the default, of POLICY.PARAMETER, such as
-	// gmt-reuse.window or s3-fifo.small; others have steps around their default.
+	// gmt-reuse.window or s3-fifo.small, at most MaxValues of each; others have
+	// steps around their default.
 	Values map[string][]string
 	// Accepts, if not nil, says why a policy cannot be used.
 	Accepts func(placement.Spec) error
 }
+
+// MaxValues bounds the values of a parameter: each is tried of the best
+// candidates and of the winner, so that a search of very many does not end.
+const MaxValues = 64
 
 // Fill checks s and writes out what nil stands for.
 func (s *Space) Fill() error {
@@ -70,6 +75,9 @@ func (s *Space) checkValues() error {
 		policy, param, found := strings.Cut(key, ".")
 		if !found || len(values) == 0 {
 			return fmt.Errorf("values of %q: want POLICY.PARAMETER and at least one value", key)
+		}
+		if len(values) > MaxValues {
+			return fmt.Errorf("values of %q: %d are too many, at most %d: leave some out, and tune again around the best", key, len(values), MaxValues)
 		}
 		spec, prefix, err := s.specOf(policy)
 		if err != nil {

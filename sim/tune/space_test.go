@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -236,5 +237,20 @@ func TestScores(t *testing.T) {
 	}
 	if grade(0, 1000) >= grade(1e-9, 1000) || math.IsNaN(grade(0, 1000)) {
 		t.Error("0 is not the best score")
+	}
+}
+
+func TestSpaceBoundsValues(t *testing.T) {
+	values := make([]string, MaxValues+1)
+	for i := range values {
+		values[i] = strconv.Itoa(i + 1)
+	}
+	most := Space{Values: map[string][]string{"gmt-reuse.window": values[:MaxValues]}}
+	if err := most.Fill(); err != nil {
+		t.Error(err)
+	}
+	over := Space{Values: map[string][]string{"gmt-reuse.window": values}}
+	if err := over.Fill(); err == nil || !strings.Contains(err.Error(), "65 are too many, at most 64") {
+		t.Errorf("%d values: %v", len(values), err)
 	}
 }
