@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/internal/units"
@@ -118,7 +119,7 @@ const (
 // tuneMain runs the command: everything that can be wrong with the flags is
 // found before a trace is read.
 func tuneMain(c *cobra.Command, f *tuneFlags, args []string) error {
-	if err := refuseZero(c.Flags()); err != nil {
+	if err := errors.Join(refuseZero(c.Flags()), f.refuseIdle(c.Flags())); err != nil {
 		return err
 	}
 	t := &tuner{tuneFlags: f, paths: args, stdin: c.InOrStdin(), stdout: c.OutOrStdout(), stderr: c.ErrOrStderr()}
@@ -135,6 +136,40 @@ func tuneMain(c *cobra.Command, f *tuneFlags, args []string) error {
 	return t.search(c.Context())
 }
 
+// refuseIdle refuses flags that would be passed over: zeros that look like
+// limits, and flags of something that was not asked for.
+func (f *tuneFlags) refuseIdle(fs *pflag.FlagSet) error {
+	var wrong []error
+	for _, n := range []struct {
+		flag string
+		zero bool
+		what string
+	}{
+		{"budget", f.budget.budget == 0, "buys no memory: leave it out to tune for given sizes"},
+		{"max-writes-per-day", f.writes == 0, "what is changed must be written some time: leave it out for no limit"},
+		{"max-gpu-mem", f.budget.maxGPU == 0, "GPU memory needs at least one page: leave it out for no limit"},
+		{"max-host-mem", f.budget.maxHost == 0, "would be no limit: leave it out; tiers without host memory are --gpu-mem SIZE --host-mem 0"},
+		{"access-rate", f.rate == 0, "want accesses a second: leave it out for the trace's own times"},
+	} {
+		if fs.Changed(n.flag) && n.zero {
+			wrong = append(wrong, fmt.Errorf("--%s 0: %s", n.flag, n.what))
+		}
+	}
+	if f.rate > 0 && f.writes == 0 && len(wrong) == 0 {
+		wrong = append(wrong, errors.New("--access-rate goes with --max-writes-per-day: give one"))
+	}
+	if fs.Changed("size-steps") && !fs.Changed("budget") {
+		wrong = append(wrong, errors.New("--size-steps goes with --budget: give one"))
+	}
+	return errors.Join(wrong...)
+}
+
+// Bounds of an objective's weights: their sum, and what they make of it, stay exact.
+const (
+	leastWeight = 1e-9
+	mostWeight  = 1e9
+)
+
 // readObjective reads --objective and --across.
 func (f *tuneFlags) readObjective() (o tune.Objective, err error) {
 	seen := map[string]bool{}
@@ -144,6 +179,9 @@ func (f *tuneFlags) readObjective() (o tune.Objective, err error) {
 		if weighted {
 			if w, err = parsePositive(weight); err != nil {
 				return o, fmt.Errorf("--objective: the weight of %s: %w", name, err)
+			}
+			if w < leastWeight || w > mostWeight {
+				return o, fmt.Errorf("--objective: the weight of %s: %g is not from %g to %g: only what weights are beside one another counts", name, w, leastWeight, mostWeight)
 			}
 		}
 		if seen[name] {

@@ -57,7 +57,7 @@ type spaceFile struct {
 
 const (
 	spaceVersion  = 1
-	maxSpaceBytes = 1 << 20
+	maxSpaceBytes = 64 << 10
 )
 
 // space is what to search: flags go before the file.
@@ -92,7 +92,12 @@ func (s *spaceFlags) space() (tune.Space, error) {
 	default:
 		return out, fmt.Errorf("engine %q: there are %s and %s", engine, engineHost, engineGPU)
 	}
-	return out, out.Fill()
+	if err := out.Fill(); err != nil && s.file != "" {
+		return out, fmt.Errorf("--space %s: %w", s.file, err)
+	} else if err != nil {
+		return out, err
+	}
+	return out, nil
 }
 
 func readSpace(path string) (f spaceFile, err error) {
@@ -110,7 +115,18 @@ func readSpace(path string) (f spaceFile, err error) {
 	}
 	d := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict())
 	if err := d.Decode(&f); err != nil && err != io.EOF {
-		return f, err
+		return f, errors.New(yaml.FormatError(err, false, false)) // without the source, a line of which may be the whole file
+	}
+	if err := d.Decode(new(spaceFile)); err != io.EOF {
+		return f, errors.New("more than one YAML document: a space to search is one")
+	}
+	for name, list := range map[string][]string{"placers": f.Placers, "t1": f.T1, "t2": f.T2} {
+		if list != nil && len(list) == 0 {
+			return f, fmt.Errorf("%s: the list is empty: name what to search, or leave it out for all", name)
+		}
+	}
+	if f.Version == 0 {
+		return f, fmt.Errorf("no version: write \"version: %d\" into it", spaceVersion)
 	}
 	if f.Version != spaceVersion {
 		return f, fmt.Errorf("version %d, this program reads version %d", f.Version, spaceVersion)
@@ -122,6 +138,7 @@ func readSpace(path string) (f spaceFile, err error) {
 func (f *spaceFile) values() (map[string][]string, error) {
 	out := map[string][]string{}
 	for key, list := range f.Values {
+		out[key] = nil // empty ones are refused like any other wrong list
 		for _, v := range list {
 			text := ""
 			switch x := v.(type) {
