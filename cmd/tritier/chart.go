@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
 	"strconv"
-	"strings"
 
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
@@ -16,7 +14,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/tritier/tritier/internal/svgtext"
 )
 
 // Colours of charts of measurements, those of the simulator's reports.
@@ -45,17 +44,15 @@ func (c chart) write(w io.Writer, format string) error {
 		_, err := canvas.WriteTo(w)
 		return err
 	case "svg":
-		canvas := vgsvg.New(c.w, c.h)
+		canvas := svgtext.New(c.w, c.h)
 		dc := draw.New(canvas)
 		dc.FillPolygon(chartPaper, []vg.Point{dc.Min, {X: dc.Max.X, Y: dc.Min.Y}, dc.Max, {X: dc.Min.X, Y: dc.Max.Y}})
 		c.draw(dc)
-		var b bytes.Buffer
-		if _, err := canvas.WriteTo(&b); err != nil {
+		doc, err := canvas.Document()
+		if err != nil {
 			return err
 		}
-		// A machine without the Liberation fonts has one with the same metrics.
-		doc := strings.ReplaceAll(b.String(), "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
-		_, err := io.WriteString(w, doc)
+		_, err = io.WriteString(w, doc)
 		return err
 	}
 	return fmt.Errorf("no picture format %q", format)

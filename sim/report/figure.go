@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"io"
@@ -14,7 +13,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/tritier/tritier/internal/svgtext"
 )
 
 // Colours of the figures. None is pure black: the SVG writer leaves black out,
@@ -56,16 +56,11 @@ func (f figure) png(w io.Writer) error {
 
 // svg returns the figure as an SVG document.
 func (f figure) svg() (string, error) {
-	c := vgsvg.New(f.w, f.h)
+	c := svgtext.New(f.w, f.h)
 	dc := draw.New(c)
 	fillRect(dc, paper, dc.Min.X, dc.Min.Y, dc.Max.X, dc.Max.Y)
 	f.draw(dc)
-	var b bytes.Buffer
-	if _, err := c.WriteTo(&b); err != nil {
-		return "", err
-	}
-	// A machine without the Liberation fonts has one with the same metrics.
-	return strings.ReplaceAll(b.String(), "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"), nil
+	return c.Document()
 }
 
 // themed makes the colours of paper and ink those of the page around it.

@@ -203,3 +203,20 @@ func TestBrief(t *testing.T) {
 		}
 	}
 }
+
+// Texts of charts keep the widths that they were laid out with, in whatever font a
+// viewer has.
+func TestTextsHaveWidths(t *testing.T) {
+	f, ok := scoreFigure(sampleTune(1, 1))
+	if !ok {
+		t.Fatal("no chart")
+	}
+	doc, err := f.svg()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, fitted := strings.Count(doc, "<text "), strings.Count(doc, `<text textLength="`)
+	if texts < 10 || fitted != texts {
+		t.Errorf("%d of %d texts have a width", fitted, texts)
+	}
+}
