@@ -82,13 +82,13 @@ func (j job) String() string {
 }
 
 // policyText names a policy in the grammar, with parameters drawn from r.
-func policyText(placer int, clock bool, r *rand.Rand) string {
+func policyText(placer int, clock, keep bool, r *rand.Rand) string {
 	t1 := "fifo"
 	if clock {
 		t1 = "clock"
 	}
 	tiers := "t1=" + t1 + ",t2=fifo"
-	if r.IntN(2) == 0 {
+	if keep {
 		tiers += ",t2copy=keep"
 	}
 	switch placer {
@@ -205,14 +205,14 @@ func parityTrial(t *testing.T, bin string, lanes bool, seed uint64) error {
 	t.Helper()
 	for placer := range placers {
 		r := rand.New(rand.NewPCG(seed, uint64(placer)))
-		j := job{t1: 9, t2: 14, pages: 60, clock: true, placer: placer, policy: policyText(placer, true, r), seed: r.Uint64() >> 1,
+		j := job{t1: 9, t2: 14, pages: 60, clock: true, placer: placer, policy: policyText(placer, true, r.IntN(2) == 0, r), seed: r.Uint64() >> 1,
 			lanes: 1, accesses: randomTrace(r, 60, 6000)}
 		switch {
 		case lanes:
 			j.lanes, j.accesses = 4, j.accesses[:800]
 		case seed%2 == 0: // few pages, so that each has a long history
 			j.t1, j.t2, j.pages, j.accesses = 2, 3, 8, randomTrace(r, 8, 6000)
-			j.policy = policyText(placer, true, r)
+			j.policy = policyText(placer, true, r.IntN(2) == 0, r)
 		}
 		if err := difference(t, bin, j); err != nil {
 			return err
@@ -255,7 +255,7 @@ func TestParityRandom(t *testing.T) {
 		for _, clock := range []bool{true, false} {
 			for i, s := range sizes {
 				r := rand.New(rand.NewPCG(seed, uint64(placer*100+i)))
-				j := job{t1: s.t1, t2: s.t2, pages: s.pages, clock: clock, placer: placer, policy: policyText(placer, clock, r),
+				j := job{t1: s.t1, t2: s.t2, pages: s.pages, clock: clock, placer: placer, policy: policyText(placer, clock, clock == (i%2 == 0), r),
 					seed: r.Uint64() >> 1, lanes: 1, accesses: randomTrace(r, s.pages, 4000), seen: &seen}
 				compare(t, bin, j)
 				if t.Failed() {
@@ -275,7 +275,7 @@ func TestParityLanes(t *testing.T) {
 		for i, lanes := range []int{2, 4} {
 			s := sizes[4+i]
 			r := rand.New(rand.NewPCG(seed, uint64(placer*10+i)))
-			compare(t, bin, job{t1: s.t1, t2: s.t2, pages: s.pages, clock: true, placer: placer, policy: policyText(placer, true, r),
+			compare(t, bin, job{t1: s.t1, t2: s.t2, pages: s.pages, clock: true, placer: placer, policy: policyText(placer, true, r.IntN(2) == 0, r),
 				seed: r.Uint64() >> 1, lanes: lanes, accesses: randomTrace(r, s.pages, 300)})
 		}
 	}
@@ -322,7 +322,7 @@ func TestParityWorkloads(t *testing.T) {
 			for _, clock := range []bool{true, false} {
 				r := rand.New(rand.NewPCG(seed, uint64(10*i+placer)))
 				compare(t, bin, job{t1: max(1, pages/10), t2: pages * 4 / 10, pages: pages, clock: clock, placer: placer,
-					policy: policyText(placer, clock, r), seed: r.Uint64() >> 1, lanes: 1, accesses: accs})
+					policy: policyText(placer, clock, clock == (i%2 == 0), r), seed: r.Uint64() >> 1, lanes: 1, accesses: accs})
 			}
 		}
 	}
