@@ -215,7 +215,7 @@ func (f *tuneFlags) checkEffort() error {
 		flag           string
 		v, least, most int
 	}{
-		{"candidates", f.candidates, 1, 1_000_000}, {"finalists", f.finalists, 1, 1000}, {"seeds", f.seeds, 1, 1000},
+		{"candidates", f.candidates, 1, 100_000}, {"finalists", f.finalists, 1, 1000}, {"seeds", f.seeds, 1, 1000},
 		{"min-pages", f.minPages, 1, placement.MaxPages}, {"min-frames", f.minFrames, 1, placement.MaxPages}, {"workers", f.workers, 0, 1 << 16},
 	} {
 		if n.v < n.least || n.v > n.most {

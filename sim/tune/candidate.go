@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"context"
 	"slices"
 	"strconv"
 
@@ -93,8 +94,9 @@ func (o *pool) add(c Candidate) bool {
 // candidates draws up to n different candidates: every placer as it comes, at
 // every size; every evictor in both tiers under tier-order, at one of the sizes;
 // and then stratified draws, in which each placer, each evictor and each size
-// comes as often as every other.
-func (p *Problem) candidates(n int) []Candidate {
+// comes as often as every other. Very many take minutes: when ctx ends there are
+// those drawn by then, and whoever evaluates them finds out.
+func (p *Problem) candidates(ctx context.Context, n int) []Candidate {
 	o := &pool{p: p, seen: map[string]bool{}}
 	for size := range p.Sizes {
 		for _, c := range p.placerDefaults(size) {
@@ -111,7 +113,7 @@ func (p *Problem) candidates(n int) []Candidate {
 	placers, t1, t2 := deck{draws: d, n: len(s.Placers)}, deck{draws: d, n: len(s.T1)}, deck{draws: d, n: len(s.T2)}
 	sizes := deck{draws: d, n: len(p.Sizes)}
 	for range 20 * n { // a small space has no n candidates
-		if len(o.list) >= n {
+		if len(o.list) >= n || ctx.Err() != nil {
 			break
 		}
 		spec := compose(s.Placers[placers.next()], s.T1[t1.next()], s.T2[t2.next()])

@@ -56,7 +56,7 @@ func Run(ctx context.Context, p *Problem, ev Evaluator, progress func(stage stri
 }
 
 func (s *search) run(ctx context.Context, r *Report) error {
-	list := s.p.candidates(s.p.Candidates)
+	list := s.p.candidates(ctx, s.p.Candidates)
 	if len(list) == 0 {
 		return errNoCandidates
 	}

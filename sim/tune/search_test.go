@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/sim"
@@ -115,7 +116,7 @@ func (p *Problem) candidatesFilled(t *testing.T) []Candidate {
 	if err := p.fill(); err != nil {
 		t.Fatal(err)
 	}
-	return p.candidates(p.Candidates)
+	return p.candidates(t.Context(), p.Candidates)
 }
 
 // What was known when the run was cut short is ranked, the largest miniatures
@@ -280,5 +281,17 @@ func TestRunLargestSizes(t *testing.T) {
 				t.Errorf("%d frames: %+v", n, w)
 			}
 		}
+	}
+}
+
+// A search of very many candidates ends with ctx while it draws them.
+func TestRunStopsWhileDrawing(t *testing.T) {
+	p := quick(t)
+	p.Candidates = 50_000_000 // hours
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	r, err := Run(ctx, p, NewLocal(p.ByHash(), 1), nil)
+	if !errors.Is(err, context.DeadlineExceeded) || r == nil || !r.Interrupted {
+		t.Errorf("%v, %+v", err, r)
 	}
 }
