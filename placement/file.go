@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tritier/tritier/internal/smallfile"
 )
 
 // fileVersion is the version of saved policies that this program reads and
@@ -29,9 +31,10 @@ type file struct {
 }
 
 // LoadFile reads a saved policy: the policy that @FILE names. Unknown fields,
-// other versions and a policy that is itself an @FILE are errors.
+// other versions and a policy that is itself an @FILE are errors, and so is what
+// is no regular file: nothing is waited for.
 func LoadFile(path string) (Spec, error) {
-	raw, err := readFile(path)
+	raw, err := smallfile.Read(path, maxFileLen)
 	if err != nil {
 		return Spec{}, fmt.Errorf("saved policy: %w", err)
 	}
@@ -56,20 +59,6 @@ func parseFile(raw []byte) (Spec, error) {
 		return Spec{}, fmt.Errorf("version %d, this program reads version %d", f.Version, fileVersion)
 	}
 	return parseInline(f.Policy)
-}
-
-// readFile reads all of a small regular file.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFileLen+1))
-	if err == nil && len(raw) > maxFileLen {
-		err = fmt.Errorf("%s is longer than %d bytes: that is no saved policy", path, maxFileLen)
-	}
-	return raw, err
 }
 
 // SaveFile writes s to path in its canonical form, below comments for people. The

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestSaveAndLoad(t *testing.T) {
@@ -45,7 +47,7 @@ func TestLoadErrors(t *testing.T) {
 		"documents": {"version: 1\npolicy: lru\n---\nversion: 1\npolicy: arc\n", "more than one"},
 		"type":      {"version: 1\npolicy: [lru]\n", "policy"},
 		"garbage":   {"\x00\xff{{{", "garbage"},
-		"long":      {"version: 1\npolicy: lru\n#" + strings.Repeat("x", maxFileLen), "longer than 65536 bytes"},
+		"long":      {"version: 1\npolicy: lru\n#" + strings.Repeat("x", maxFileLen), "at most 65536"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(tc.content), 0o600); err != nil {
@@ -61,6 +63,13 @@ func TestLoadErrors(t *testing.T) {
 	}
 	if _, err := LoadFile(dir); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("directory: %v", err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadFile(pipe); err == nil || !strings.Contains(err.Error(), "a pipe") { // and does not wait for a writer
+		t.Errorf("pipe: %v", err)
 	}
 }
 
