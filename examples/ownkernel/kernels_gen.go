@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bce48b9ba7154b5c47249c9bfa400aca487fb93a2cfa370c987b4bf73fb0b7b1
+// sha256:d3f434115273217affb465d81bbbfa4908b01b63c0db140c1c33bbda4884705d
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

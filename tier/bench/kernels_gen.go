@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:dd74afec84fc37c284748a2e6f499bfaee222add13ecc9bd3e749e138aa143eb
+// sha256:ab92733d5a66be358567d1ac7c213516c064c8448b2edbd549a196d0e9674c95
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

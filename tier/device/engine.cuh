@@ -42,6 +42,7 @@ enum : uint32_t {
     kBadCall = 0x140000,      // arguments that no call may have
     kBroken = 0x150000,       // an invariant does not hold: a defect of this code, or memory overwritten
     kNotSent = 0x160000,      // the drive was not asked: its queue has failed before, or the batch was given up
+    kFenced = 0x170000,       // a write of the page that nobody waited for may still be carried out: see fence.cuh
     kWriteBack = 0x200000,    // added to a store's status: a victim could not be written back and is where it was
 };
 
@@ -215,6 +216,9 @@ struct alignas(64) Engine {
     uint64_t observed;       // of those that the placer observes, likewise
 
     uint64_t copies; // uint32_t[frames]: slot with the clean copy of the frame's page; 0: no page leaves one
+
+    uint64_t fenced; // uint32_t[pages / 32 + 1]: bitmap of the pages that have a fence
+    uint64_t fences; // uint64_t[slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it.

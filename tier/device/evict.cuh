@@ -41,12 +41,18 @@ TRITIER_DEVICE void put_back(const G& g, const Context<S>& t, const Victim& v, u
     }
 }
 
-// save writes a page from a slot to T3.
+// save writes a page from a slot to T3. The group owns both; a page that has a fence is
+// not written, and one whose write is lost gets one.
 template <class G, class S>
 TRITIER_DEVICE uint32_t save(const G& g, const Context<S>& t, uint32_t page, uint32_t slot) {
+    if (kept_off(g, t, page)) {
+        return kFenced;
+    }
     uint32_t status = t.store.write(g, page, slot);
     if (g.leads() && status == kTierOk) {
         count(&t.counts()->bytes_t3_write, t.page_bytes());
+    } else if (g.leads() && t.store.lost(status)) {
+        raise_fence(t, page, slot);
     }
     return status;
 }

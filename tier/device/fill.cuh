@@ -22,7 +22,7 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
         }
         return kTierOk;
     }
-    uint32_t status = t.store.read(g, f->page, f->spare);
+    uint32_t status = kept_off(g, t, f->page) ? static_cast<uint32_t>(kFenced) : t.store.read(g, f->page, f->spare);
     if (status != kTierOk) {
         if (t.store.lost(status)) {
             if (g.leads()) {

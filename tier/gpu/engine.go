@@ -138,6 +138,8 @@ func (e *Engine) fill(d decision) error {
 		put(&e.dev.FrameOwner, words(o.Frames, func(int) uint32 { return layout.None })),
 		put(&e.dev.SlotOwner, words(slots, func(i int) uint32 { return layout.FreeMark | chain(i+1, slots) })),
 		e.table(&e.dev.SlotOrder, 4*uint64(slots), nil),
+		e.table(&e.dev.Fenced, 4*fencedWords(o.Pages), nil),
+		e.table(&e.dev.Fences, 8*uint64(slots), nil),
 		e.table(&e.dev.Log, 4*uint64(e.dev.LogSize), nil),
 		put(&e.dev.Stripes, encode(make([]layout.Stripe, layout.Stripes))),
 		put(&e.dev.Counts, encode(layout.Counts{})),

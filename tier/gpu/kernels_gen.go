@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:433d2d8ad1fbeaf1ebadfcb157eff9601844518662999743a0d6661555395e7b
+// sha256:94da25aea6942da6c33c4317050762ab88c7fc95835136461558cf2d28be2b04
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f4c79cbd2d6ee2bc8247895c1f5c851d53aed5598234642a3663b0999ca0b4d8
+// sha256:f58bfb1d59f998eaf2fd2c43e7506ffc725caa8ccbaaa30d5b5d5bf0288f71c2
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

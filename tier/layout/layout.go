@@ -45,6 +45,7 @@ const (
 	BadCall     = 0x140000 // arguments that no call may have
 	Broken      = 0x150000 // an invariant does not hold
 	NotSent     = 0x160000 // the drive was not asked: its queue has failed before, or the batch was given up
+	Fenced      = 0x170000 // a write of the page that nobody waited for may still be carried out
 	WriteBack   = 0x200000 // added to a store's status: a page could not be written back and is where it was
 )
 
@@ -232,7 +233,10 @@ type Engine struct {
 	Observed     uint64 // of those that the placer observes, likewise
 
 	Copies uint64 // uint32[Frames]: slot with the clean copy of the frame's page, None at first; 0: no page leaves one
-	_      [5]uint64
+
+	Fenced uint64 // uint32[Pages/32+1]: bitmap of the pages that have a fence
+	Fences uint64 // uint64[Slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
+	_      [3]uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.

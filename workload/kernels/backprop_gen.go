@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:80d17361e7c6c356b45dedc860846fa7b9fddeaf9c3238b699f8b28c6c831220
+// sha256:c27e11d17bd326cfe98fc3ec756573c4c0e90efd242d4ebba865808879c5de7b
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:52ed4cc8bb7e1a63a6b7239226a6df8d70b528161225648a859cff3c045f42eb
+// sha256:f9e03f19c0b99b6b507c154d37dceee99d3d45350882380e0f974259112324c0
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

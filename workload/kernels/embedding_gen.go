@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c7eaa0566aa23ae9129ce0cd81086b14a115515304fbafc3cf109707f09579b7
+// sha256:99b1a29b3dcb0674f6c5b9fbde0c133d9aeae0a0c615aafbfedcc0e27ba7c750
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:504489a657b08b6408097f73152d39274d2488ad80cebf0616e27be58eb40acd
+// sha256:51b2927e24698effdfc673f7c22d7f7bcc8c59c0c2b785feb2d5d2dd3f8ec99f
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2ea8ef341207c69709f8bad19c4e330121916c87a9efa1d60f1f38b6f1406efd
+// sha256:240288d980adfb06ee23432f2b03841361350ad9efc97b6290cad252deebfe31
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

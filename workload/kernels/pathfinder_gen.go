@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:169af9edc1e77a85c705d0b26428e5516f6db7bf5adace7e160da63b10b0ea74
+// sha256:d507aea21067b0f8ff8a904db90bb97df571288e8bcf5a3364b2b930bb9911c8
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:58bca4daae60d82270aef71360e30be1a6387d1d9c918dfdcaed27f69f0ec17e
+// sha256:476941b4884b35060a1fc6105df8d5708a31d9f2d3504a6b56b25cd2f32b62f4
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

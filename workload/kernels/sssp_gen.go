@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bebedc9a6e8d055b442ba692538b77d771a2f8b2e0a5a11e02585b8783752c04
+// sha256:a97a3287b498c5a975ef9fae5341e93b766a2db41ef98fe37cf84ce50a0499e2
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4d27be036a3d6ea2f503b70e0154ece3b94805aba21dffd5540d856f871fd3f8
+// sha256:359633c2b2aef444e7402c5c5aaf1b603877271eeb37b8d0f62772d9685519dd
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

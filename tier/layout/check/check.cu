@@ -28,6 +28,7 @@ TRITIER_EXPORT_CONST(const_out_of_range, kOutOfRange);
 TRITIER_EXPORT_CONST(const_bad_call, kBadCall);
 TRITIER_EXPORT_CONST(const_broken, kBroken);
 TRITIER_EXPORT_CONST(const_not_sent, kNotSent);
+TRITIER_EXPORT_CONST(const_fenced, kFenced);
 TRITIER_EXPORT_CONST(const_write_back, kWriteBack);
 TRITIER_EXPORT_CONST(const_none, kNone);
 TRITIER_EXPORT_CONST(const_free_mark, kFreeMark);
@@ -167,6 +168,8 @@ FIELD(Engine, engine_record_wait_ns, record_wait_ns);
 FIELD(Engine, engine_recorded, recorded);
 FIELD(Engine, engine_observed, observed);
 FIELD(Engine, engine_copies, copies);
+FIELD(Engine, engine_fenced, fenced);
+FIELD(Engine, engine_fences, fences);
 
 TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);

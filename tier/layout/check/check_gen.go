@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:550b5b728c46a5ee627c04102da6e4fd8ceb050d48730203da4b656a0649bb29
+// sha256:f115c7bf55fc7780c9498f049bad7ee42b115982731751116c510f18681a7131
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -41,6 +41,7 @@ const (
 	constBadCall                 = 1310720
 	constBroken                  = 1376256
 	constNotSent                 = 1441792
+	constFenced                  = 1507328
 	constWriteBack               = 2097152
 	constNone                    = 4294967295
 	constFreeMark                = 2147483648
@@ -171,6 +172,8 @@ const (
 	offsetEngineRecorded         = 256
 	offsetEngineObserved         = 264
 	offsetEngineCopies           = 272
+	offsetEngineFenced           = 280
+	offsetEngineFences           = 288
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4

@@ -73,6 +73,7 @@ var device = []struct {
 		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp, "Records": offsetEngineRecords,
 		"RecordBox": offsetEngineRecordBox, "RecordCount": offsetEngineRecordCount, "RecordRoom": offsetEngineRecordRoom,
 		"RecordWaitNS": offsetEngineRecordWaitNs, "Recorded": offsetEngineRecorded, "Observed": offsetEngineObserved, "Copies": offsetEngineCopies,
+		"Fenced": offsetEngineFenced, "Fences": offsetEngineFences,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
@@ -135,6 +136,7 @@ func TestConstants(t *testing.T) {
 		{layout.BadCall, constBadCall},
 		{layout.Broken, constBroken},
 		{layout.NotSent, constNotSent},
+		{layout.Fenced, constFenced},
 		{layout.WriteBack, constWriteBack},
 		{layout.None, constNone},
 		{layout.FreeMark, constFreeMark},
