@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d3f434115273217affb465d81bbbfa4908b01b63c0db140c1c33bbda4884705d
+// sha256:80ab72aac6e627463c39ea15242d8ae43ce3473162b340c76667b4c93c43fc91
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ab92733d5a66be358567d1ac7c213516c064c8448b2edbd549a196d0e9674c95
+// sha256:02ce038fcaafbec2efdeebb9455153799499e9535d84bf4cb21894a94cbdadf5
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -91,6 +91,18 @@ struct alignas(128) Counts {
     uint64_t lost_records;    // accesses that should have been recorded, and the CPU was too slow for
 };
 
+// The edges between tiers: the places of tier/host's EdgeNames.
+enum : uint32_t { kT3ToT2 = 0, kT2ToT3 = 1, kT1ToT2 = 2, kT2ToT1 = 3 };
+constexpr uint32_t kEdges = 4;
+constexpr uint32_t kBuckets = 40;
+constexpr uint32_t kMoveStripes = 16;
+
+// Moves counts pages that have crossed an edge by how long each took: bucket i those of
+// 2^(i-1) to 2^i ns, the last all longer. There are several: a count is the sum of all.
+struct alignas(128) Moves {
+    uint64_t pages[kEdges][kBuckets];
+};
+
 // Hot is the words that many warps change, on lines of their own.
 struct alignas(128) Hot {
     alignas(128) uint64_t hand;        // of T1: frames looked at so far; the next is hand % frames
@@ -219,6 +231,7 @@ struct alignas(64) Engine {
 
     uint64_t fenced; // uint32_t[pages / 32 + 1]: bitmap of the pages that have a fence
     uint64_t fences; // uint64_t[slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
+    uint64_t moves;  // Moves[kMoveStripes]
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it.

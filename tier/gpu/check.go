@@ -87,7 +87,22 @@ func (e *Engine) Check(ctx context.Context) error {
 	case owned(t.slots) != in2+copies || int(t.hot.T2Used) != in2+copies:
 		return fmt.Errorf("gpu engine: %d slots are taken and %d counted, by %d pages and %d copies", owned(t.slots), t.hot.T2Used, in2, copies)
 	}
-	return s.Counters.Check()
+	return errors.Join(s.timed(uint64(e.o.PageSize)), s.Counters.Check())
+}
+
+// timed sees to it that every page that was moved was timed.
+func (s *Stats) timed(page uint64) error {
+	d := &s.Device
+	for edge, bytes := range [layout.Edges]uint64{d.BytesT3Read, d.BytesT3Write, d.BytesDemoted, d.BytesPromoted} {
+		n := uint64(0)
+		for _, x := range s.Moves[edge] {
+			n += x
+		}
+		if n != bytes/page {
+			return fmt.Errorf("gpu engine: %d pages have crossed edge %d, and %d were timed", bytes/page, edge, n)
+		}
+	}
+	return nil
 }
 
 // resident counts the pages of both tiers and compares each with its place's owner.

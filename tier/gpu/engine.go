@@ -142,6 +142,7 @@ func (e *Engine) fill(d decision) error {
 		e.table(&e.dev.Fences, 8*uint64(slots), nil),
 		e.table(&e.dev.Log, 4*uint64(e.dev.LogSize), nil),
 		put(&e.dev.Stripes, encode(make([]layout.Stripe, layout.Stripes))),
+		put(&e.dev.Moves, encode(make([]layout.Moves, layout.MoveStripes))),
 		put(&e.dev.Counts, encode(layout.Counts{})),
 		put(&e.dev.Hot, encode(hot)),
 		put(&e.dev.Store, encode(layout.DriveLayout{BamIO: uint64(e.io.Ptr()), BaseLBA: o.Offset / uint64(e.blockSize()),

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:94da25aea6942da6c33c4317050762ab88c7fc95835136461558cf2d28be2b04
+// sha256:fc4fce89c8b7b6457f27f5afb5ce718326dc7a7e311523c31bc8bede2836cc5c
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f58bfb1d59f998eaf2fd2c43e7506ffc725caa8ccbaaa30d5b5d5bf0288f71c2
+// sha256:4b87ac95172243b0a2b9b13e20561af906338c91d9a537f7f80df2af2b19c273
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

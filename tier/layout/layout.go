@@ -100,6 +100,19 @@ type Counts struct {
 	_              [6]uint64
 }
 
+// Edges between tiers are counted by duration in buckets, those of tier/host.
+const (
+	Edges       = 4
+	Buckets     = 40
+	MoveStripes = 16
+)
+
+// Moves counts pages that have crossed an edge by how long each took: bucket i those of
+// 2^(i-1) to 2^i ns, the last all longer. A count is the sum of MoveStripes of them.
+type Moves struct {
+	Pages [Edges][Buckets]uint64
+}
+
 // Hot is the words that many warps change.
 type Hot struct {
 	Hand          uint64
@@ -236,7 +249,8 @@ type Engine struct {
 
 	Fenced uint64 // uint32[Pages/32+1]: bitmap of the pages that have a fence
 	Fences uint64 // uint64[Slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
-	_      [3]uint64
+	Moves  uint64 // Moves[MoveStripes]
+	_      [2]uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c27e11d17bd326cfe98fc3ec756573c4c0e90efd242d4ebba865808879c5de7b
+// sha256:87120339d42b71d77770160d8f856b92403afb746e94c5557a5f0e24190051b2
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

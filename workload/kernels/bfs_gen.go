@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f9e03f19c0b99b6b507c154d37dceee99d3d45350882380e0f974259112324c0
+// sha256:5e41e1f7d9db8520c7a038d73fecd57a46a0a4c95961d7afbaa753251cf94641
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

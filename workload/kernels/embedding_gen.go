@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:99b1a29b3dcb0674f6c5b9fbde0c133d9aeae0a0c615aafbfedcc0e27ba7c750
+// sha256:86a57f86e43a73fecd237168126142b31f260da8622655f739d858bcc7f4fbd7
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

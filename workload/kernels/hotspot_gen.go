@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:51b2927e24698effdfc673f7c22d7f7bcc8c59c0c2b785feb2d5d2dd3f8ec99f
+// sha256:5586361af909dadea1fb01c17771e050a4cdeb6543097ca75310e00a807a7857
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

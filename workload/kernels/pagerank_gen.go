@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:240288d980adfb06ee23432f2b03841361350ad9efc97b6290cad252deebfe31
+// sha256:fbea200e94a2b813c79bcd7aa6ff8f02fdc5499efab0956e6ecca543062b031f
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d507aea21067b0f8ff8a904db90bb97df571288e8bcf5a3364b2b930bb9911c8
+// sha256:4cb0a535087a4eef6874c1b5275e1e47de660b8b2c1c149d7cd75f50f1235915
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:476941b4884b35060a1fc6105df8d5708a31d9f2d3504a6b56b25cd2f32b62f4
+// sha256:8526f7ec76bf22230184d97c684e4d80c6363b13897746c02d6d3130bd6d35c8
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a97a3287b498c5a975ef9fae5341e93b766a2db41ef98fe37cf84ce50a0499e2
+// sha256:3d939d5dd2072da49791f4b617b34262b1d742874da06fcdb67852f68f0bc79d
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

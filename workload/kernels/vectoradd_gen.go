@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:359633c2b2aef444e7402c5c5aaf1b603877271eeb37b8d0f62772d9685519dd
+// sha256:918cb75650223ce97f0b4893d4d6b4339037b57272e517b780e5e81692344fae
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -1,6 +1,8 @@
 // The invariants of an engine at rest.
 #pragma once
 
+#include <numeric>
+
 #include "world.hpp"
 
 namespace rig {
@@ -119,6 +121,22 @@ inline void check_counts(World* w) {
     }
 }
 
+// check_moves: every page that crossed an edge was timed.
+inline void check_moves(World* w) {
+    const Counts* c = w->counts();
+    const uint64_t bytes[kEdges] = {c->bytes_t3_read, c->bytes_t3_write, c->bytes_demoted, c->bytes_promoted};
+    for (uint32_t edge = 0; edge < kEdges; edge++) {
+        uint64_t n = 0;
+        for (uint32_t s = 0; s < kMoveStripes; s++) {
+            const Moves* m = reinterpret_cast<const Moves*>(w->e.moves) + s;
+            n = std::accumulate(m->pages[edge], m->pages[edge] + kBuckets, n);
+        }
+        if (n != bytes[edge] >> w->e.page_shift) {
+            w->problems.report("%llu pages have crossed edge %u, and %llu were timed", (unsigned long long)(bytes[edge] >> w->e.page_shift), edge, (unsigned long long)n);
+        }
+    }
+}
+
 // check_fences: a page with a fence has it from one slot, which is put aside, and is
 // dirty in T1 or T2.
 inline void check_fences(World* w) {
@@ -169,6 +187,7 @@ inline Found check(World* w) {
     check_order(w, found.in[kResidentT2] + found.copies);
     check_counts(w);
     check_fences(w);
+    check_moves(w);
     return found;
 }
 

@@ -69,6 +69,12 @@ FIELD(Counts, counts_copies_saved, copies_saved);
 FIELD(Counts, counts_retaken_slots, retaken_slots);
 FIELD(Counts, counts_lost_records, lost_records);
 
+TRITIER_EXPORT_CONST(const_edges, kEdges);
+TRITIER_EXPORT_CONST(const_buckets, kBuckets);
+TRITIER_EXPORT_CONST(const_move_stripes, kMoveStripes);
+TRITIER_EXPORT_CONST(size_moves, sizeof(Moves));
+FIELD(Moves, moves_pages, pages);
+
 TRITIER_EXPORT_CONST(size_hot, sizeof(Hot));
 FIELD(Hot, hot_hand, hand);
 FIELD(Hot, hot_free_frames, free_frames);
@@ -170,6 +176,7 @@ FIELD(Engine, engine_observed, observed);
 FIELD(Engine, engine_copies, copies);
 FIELD(Engine, engine_fenced, fenced);
 FIELD(Engine, engine_fences, fences);
+FIELD(Engine, engine_moves, moves);
 
 TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);

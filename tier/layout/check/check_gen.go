@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f115c7bf55fc7780c9498f049bad7ee42b115982731751116c510f18681a7131
+// sha256:a1a71f3a3744a2bf47c8362183cb75f07040852998b6a90a67599d4ced4537df
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -79,6 +79,11 @@ const (
 	offsetCountsCopiesSaved      = 184
 	offsetCountsRetakenSlots     = 192
 	offsetCountsLostRecords      = 200
+	constEdges                   = 4
+	constBuckets                 = 40
+	constMoveStripes             = 16
+	sizeMoves                    = 1280
+	offsetMovesPages             = 0
 	sizeHot                      = 1408
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
@@ -174,6 +179,7 @@ const (
 	offsetEngineCopies           = 272
 	offsetEngineFenced           = 280
 	offsetEngineFences           = 288
+	offsetEngineMoves            = 296
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4
