@@ -258,6 +258,15 @@ func (o *onDevice) describe(d *Description) {
 	}
 }
 
+// middles is the time of all moves of a histogram, each taken for the middle of its
+// bucket: kernels count moves and do not add up times.
+func middles(h host.Histogram) (sum time.Duration) {
+	for i, n := range h {
+		sum += time.Duration(float64(n) * 0.75 * float64(uint64(1)<<i))
+	}
+	return sum
+}
+
 func (o *onDevice) stats() Stats {
 	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
 	defer cancel()
@@ -269,7 +278,8 @@ func (o *onDevice) stats() Stats {
 	h.Counters, h.Flushed = s.Counters, s.Device.Flushed
 	page := uint64(o.cfg.PageSize)
 	for i, n := range []uint64{s.Device.BytesT3Read, s.Device.BytesT3Write, s.Device.BytesDemoted, s.Device.BytesPromoted} {
-		h.Edges[i] = host.EdgeStats{Pages: n / page, Bytes: n, Time: time.Duration(0)}
+		moves := host.Histogram(s.Moves[i])
+		h.Edges[i] = host.EdgeStats{Pages: n / page, Bytes: n, Moves: moves, Time: middles(moves)}
 	}
 	return Stats{Stats: h}
 }

@@ -55,6 +55,15 @@ func TestContentsOnDevice(t *testing.T) {
 			if !strings.Contains(d.Engine, "GPU-orchestrated") || s.Counters.T3Fetches == 0 || s.Edges[0].Pages == 0 {
 				t.Errorf("%s\n%+v", d, s.Counters)
 			}
+			for edge, e := range s.Edges {
+				timed := uint64(0)
+				for _, n := range e.Moves {
+					timed += n
+				}
+				if timed != e.Pages || (e.Time > 0) != (e.Pages > 0) {
+					t.Errorf("edge %d: %d pages, %d of them timed, in %v", edge, e.Pages, timed, e.Time)
+				}
+			}
 			closeMemory(t, m)
 			if i != 2 {
 				continue

@@ -95,7 +95,9 @@ func (m *Memory) orchestrate(ctx context.Context) (orchestrator, error) {
 
 // Flush writes every changed page to the store and makes it durable. A *FlushError
 // says what could not be. With engine gpu, what kernels write meanwhile need not be
-// covered.
+// covered, and a page of which a write was not answered in time is not written again
+// before the drive has answered (gpu.ErrFenced): its bytes stay in T1 or T2, and another
+// Flush writes them then.
 func (m *Memory) Flush(ctx context.Context) error { return m.eng.flush(ctx) }
 
 // Check proves the invariants of the page table and of the tiers. No kernel of the
@@ -170,7 +172,9 @@ func (m *Memory) Arrays() []ArrayInfo {
 }
 
 // DropArray deletes an array and its contents for good. It must not be pinned;
-// handles of it are unusable afterwards.
+// handles of it are unusable afterwards. With engine gpu an array is kept, and the error
+// is gpu.ErrFenced, while a write of it that was not answered in time may still be
+// carried out: a Flush that succeeds ends that.
 func (m *Memory) DropArray(ctx context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -53,6 +53,11 @@ TRITIER_DEVICE uint32_t execute(const G& g, const Port& p, const Command& c, boo
     }
 }
 
+// left_behind says that after status the controller may still use the buffer.
+TRITIER_DEVICE bool left_behind(uint32_t status) {
+    return status == kTimeout || status == kStopped || status == kQueueFailed || status == kDeviceGone;
+}
+
 // transfer_blocks reads or writes (opcode) one span per lane of want.
 template <class G>
 TRITIER_DEVICE uint32_t transfer_blocks(const G& g, const Port& p, const Medium& m, uint32_t opcode, const Span& s, bool want) {
@@ -129,7 +134,8 @@ TRITIER_DEVICE uint32_t write_from(const G& g, const Port& p, const Medium& m, c
 
 // transfer moves one span of any size for the whole group: as many commands as
 // the drive's limit asks for, shared out to the lanes. s is the same in all
-// lanes; all get the first error.
+// lanes; all get the first error, or the first after which the buffer may still be
+// used: another part's status would hide that.
 template <class G>
 TRITIER_DEVICE uint32_t transfer(const G& g, const Port& p, const Medium& m, uint32_t opcode, const Span& s) {
     uint32_t most = m.max_blocks < 65536 ? m.max_blocks : 65536;
@@ -147,7 +153,8 @@ TRITIER_DEVICE uint32_t transfer(const G& g, const Port& p, const Medium& m, uin
         uint32_t status = transfer_blocks(g, p, m, opcode, part, want);
         uint32_t failed = g.ballot(want && status != kOk);
         if (failed != 0) {
-            return g.from(status, lowest_bit(failed));
+            uint32_t behind = g.ballot(want && left_behind(status));
+            return g.from(status, lowest_bit(behind != 0 ? behind : failed));
         }
     }
     return kOk;

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8ebaf205926cec39b0775f2890c9282ffbdc78d1a6e2805013f640435f2455cf
+// sha256:aab051b7e6fe699693c299eb2917de3d159011cfb09b30ca862b48189c05f50b
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -39,6 +39,7 @@ var mutants = []mutant{
 	{"completions free slots", "poll.cuh", "free_slots(p, head + total);", "store_release_gpu(&p.q->freed, load_relaxed_gpu(&p.q->freed) + total);", plain, "deadline=5000 depth=4 cq=64 cids=60 warps=8 rounds=200 reorder=1 stall=1 torn=1"},
 	{"the SQ head is believed", "poll.cuh", "uint32_t more = sq_head >= at ? sq_head - at : sq_head + p.depth - at;", "uint32_t more = sq_head;", plain, busy},
 	{"a wake-up in ringing is lost", "submit.cuh", "        ring(g, p, first + fit);", "        ring_ready(g, p);", plain, "deadline=3000 depth=16 cq=64 cids=60 warps=8 rounds=1 repeat=300"},
+	{"a part's error hides one that was lost", "io.cuh", "lowest_bit(behind != 0 ? behind : failed)", "lowest_bit(failed)", plain, "mode=arguments"},
 	{"the status is ignored", "poll.cuh", "*status = word >> 16;", "*status = kOk;", plain, busy + " fail=3"},
 	{"the status loses a bit", "poll.cuh", "uint32_t status = dword3 >> 17;", "uint32_t status = dword3 >> 17 & 0x3fff;", plain, busy + " fail=2"},
 	{"the doorbell goes back", "submit.cuh", "slot_of(rung + n, p.depth)", "slot_of(rung + n - (n > 1 ? 2 : 0), p.depth)", plain, warps},

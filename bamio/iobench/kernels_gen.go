@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8836a96fd1812a7c809d18fd233ec20c64b201b2d88741af24bfd66e13f0f55f
+// sha256:1a5cff58d137c57f9fb84e928538da7d32ae632f8d74d5af8c788c0ad1fa0db1
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

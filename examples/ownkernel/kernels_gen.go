@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bce48b9ba7154b5c47249c9bfa400aca487fb93a2cfa370c987b4bf73fb0b7b1
+// sha256:80ab72aac6e627463c39ea15242d8ae43ce3473162b340c76667b4c93c43fc91
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

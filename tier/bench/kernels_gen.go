@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:dd74afec84fc37c284748a2e6f499bfaee222add13ecc9bd3e749e138aa143eb
+// sha256:02ce038fcaafbec2efdeebb9455153799499e9535d84bf4cb21894a94cbdadf5
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -68,6 +68,23 @@ TRITIER_DEVICE Context<S> open_context(const Engine* e, uint32_t user) {
 // count adds to a counter; one lane of a group calls it.
 TRITIER_DEVICE void count(uint64_t* counter, uint64_t n = 1) { atomic_add_relaxed_gpu(counter, n); }
 
+// bucket_of is a duration's bucket in Moves: its length in bits, or the last one.
+TRITIER_DEVICE uint32_t bucket_of(uint64_t ns) {
+    for (uint32_t shift = 1; shift < 64; shift *= 2) {
+        ns |= ns >> shift; // ones from the highest down
+    }
+    uint32_t length = count_bits(static_cast<uint32_t>(ns)) + count_bits(static_cast<uint32_t>(ns >> 32));
+    return length < kBuckets ? length : kBuckets - 1;
+}
+
+// count_move counts a page that has crossed an edge since begun (globaltimer); one lane
+// of a group calls it.
+template <class S>
+TRITIER_DEVICE void count_move(const Context<S>& t, uint32_t edge, uint64_t begun) {
+    Moves* m = reinterpret_cast<Moves*>(t.e->moves) + t.stripe % kMoveStripes;
+    count(&m->pages[edge][bucket_of(globaltimer() - begun)]);
+}
+
 // in_vain says that a status stands for a wait that has ended without an answer.
 TRITIER_DEVICE bool in_vain(uint32_t status) {
     status &= ~static_cast<uint32_t>(kWriteBack);

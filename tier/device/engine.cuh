@@ -42,6 +42,7 @@ enum : uint32_t {
     kBadCall = 0x140000,      // arguments that no call may have
     kBroken = 0x150000,       // an invariant does not hold: a defect of this code, or memory overwritten
     kNotSent = 0x160000,      // the drive was not asked: its queue has failed before, or the batch was given up
+    kFenced = 0x170000,       // a write of the page that nobody waited for may still be carried out: see fence.cuh
     kWriteBack = 0x200000,    // added to a store's status: a victim could not be written back and is where it was
 };
 
@@ -88,6 +89,18 @@ struct alignas(128) Counts {
     uint64_t copies_saved;    // of the demotions, those of pages whose clean copy was still in T2: no bytes moved
     uint64_t retaken_slots;   // of these, slots that were taken back, since the drive is done with them
     uint64_t lost_records;    // accesses that should have been recorded, and the CPU was too slow for
+};
+
+// The edges between tiers: the places of tier/host's EdgeNames.
+enum : uint32_t { kT3ToT2 = 0, kT2ToT3 = 1, kT1ToT2 = 2, kT2ToT1 = 3 };
+constexpr uint32_t kEdges = 4;
+constexpr uint32_t kBuckets = 40;
+constexpr uint32_t kMoveStripes = 16;
+
+// Moves counts pages that have crossed an edge by how long each took: bucket i those of
+// 2^(i-1) to 2^i ns, the last all longer. There are several: a count is the sum of all.
+struct alignas(128) Moves {
+    uint64_t pages[kEdges][kBuckets];
 };
 
 // Hot is the words that many warps change, on lines of their own.
@@ -215,6 +228,10 @@ struct alignas(64) Engine {
     uint64_t observed;       // of those that the placer observes, likewise
 
     uint64_t copies; // uint32_t[frames]: slot with the clean copy of the frame's page; 0: no page leaves one
+
+    uint64_t fenced; // uint32_t[pages / 32 + 1]: bitmap of the pages that have a fence
+    uint64_t fences; // uint64_t[slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
+    uint64_t moves;  // Moves[kMoveStripes]
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it.

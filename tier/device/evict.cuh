@@ -41,12 +41,20 @@ TRITIER_DEVICE void put_back(const G& g, const Context<S>& t, const Victim& v, u
     }
 }
 
-// save writes a page from a slot to T3.
+// save writes a page from a slot to T3. The group owns both; a page that has a fence is
+// not written, and one whose write is lost gets one.
 template <class G, class S>
 TRITIER_DEVICE uint32_t save(const G& g, const Context<S>& t, uint32_t page, uint32_t slot) {
+    if (kept_off(g, t, page)) {
+        return kFenced;
+    }
+    uint64_t begun = globaltimer();
     uint32_t status = t.store.write(g, page, slot);
     if (g.leads() && status == kTierOk) {
+        count_move(t, kT2ToT3, begun);
         count(&t.counts()->bytes_t3_write, t.page_bytes());
+    } else if (g.leads() && t.store.lost(status)) {
+        raise_fence(t, page, slot);
     }
     return status;
 }
@@ -244,8 +252,10 @@ TRITIER_SLOW uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Vic
     uint32_t to = f->spare;
     f->spare = slot;
     f->place = 0;
+    uint64_t begun = globaltimer();
     copy_bytes(g, t.slot(to), t.frame(v.frame), t.page_bytes());
     if (g.leads()) {
+        count_move(t, kT1ToT2, begun);
         store_relaxed_gpu(t.slot_owner() + to, v.page);
     }
     status = insert_order(g, t, to);

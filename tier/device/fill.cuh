@@ -16,13 +16,16 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
         return kTierOk;
     }
     if (f->slot != kNone) {
+        uint64_t begun = globaltimer();
         copy_bytes(g, t.frame(f->frame), t.slot(f->slot), t.page_bytes());
         if (g.leads()) {
+            count_move(t, kT2ToT1, begun);
             count(&t.counts()->bytes_promoted, t.page_bytes());
         }
         return kTierOk;
     }
-    uint32_t status = t.store.read(g, f->page, f->spare);
+    uint64_t begun = globaltimer();
+    uint32_t status = kept_off(g, t, f->page) ? static_cast<uint32_t>(kFenced) : t.store.read(g, f->page, f->spare);
     if (status != kTierOk) {
         if (t.store.lost(status)) {
             if (g.leads()) {
@@ -32,6 +35,9 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
         }
         f->at = f->page;
         return status;
+    }
+    if (g.leads()) {
+        count_move(t, kT3ToT2, begun);
     }
     copy_bytes(g, t.frame(f->frame), t.slot(f->spare), t.page_bytes());
     if (g.leads()) {

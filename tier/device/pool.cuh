@@ -3,7 +3,7 @@
 // before and after is the same stack.
 #pragma once
 
-#include "context.cuh"
+#include "fence.cuh"
 
 namespace tritier {
 namespace tier {
@@ -108,6 +108,7 @@ TRITIER_SLOW uint32_t retake_slot(Context<S> t) {
         kept = next;
     }
     if (found != kNone) {
+        end_fence(t, found, load_acquire_gpu(fence_at(t, found)));
         store_relaxed_gpu(t.slot_order() + found, 0);
         count(&t.counts()->retaken_slots);
     }

@@ -72,8 +72,7 @@ struct DriveStore {
     }
     // After these the drive may still read or write the slot, until it was reset.
     TRITIER_DEVICE bool lost(uint32_t status) const {
-        return status == bamio::kTimeout || status == bamio::kStopped || status == bamio::kQueueFailed ||
-               status == bamio::kDeviceGone;
+        return bamio::left_behind(status);
     }
 };
 

@@ -10,6 +10,7 @@
 #include "engine.cuh"
 #include "entry.cuh"
 #include "evict.cuh"
+#include "fence.cuh"
 #include "fill.cuh"
 #include "flush.cuh"
 #include "hash.cuh"

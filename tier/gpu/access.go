@@ -163,7 +163,9 @@ func (e *Engine) ordered(s *cuda.Stream, launch func() error) error {
 func (e *Engine) report() cuda.Ptr { return e.shared.DevicePtr().Add(reportAt) }
 
 // Flush writes every dirty page to T3, where it stays in its tier, and makes the
-// drives durable. Kernels may run: what they write meanwhile may not be covered.
+// drives durable. Kernels may run: what they write meanwhile may not be covered. An
+// *AccessError names pages that are not written, with ErrFenced those of which an older
+// write may still be carried out; they stay dirty, for a Flush once the drive has answered.
 func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -28,13 +28,16 @@ type tables struct {
 	slots   []uint32
 	order   []uint32 // place of each slot in T2's order
 	copies  []uint32 // slot with the copy of each frame's page; nil without t2copy=keep
+	fenced  []uint32 // bitmap of the pages with a fence
+	fences  []uint64 // queue << 32 | page + 1 of each slot's write that was lost
 	hot     layout.Hot
 }
 
 func (e *Engine) tables(ctx context.Context) (t tables, err error) {
 	t.entries, t.frames = make([]uint64, e.o.Pages), make([]uint32, e.dev.Frames)
 	t.slots, t.order = make([]uint32, e.dev.Slots), make([]uint32, e.dev.Slots)
-	err = errors.Join(e.get(ctx, e.dev.Entries, t.entries), e.get(ctx, e.dev.FrameOwner, t.frames), e.get(ctx, e.dev.SlotOwner, t.slots),
+	t.fenced, t.fences = make([]uint32, fencedWords(e.o.Pages)), make([]uint64, e.dev.Slots)
+	err = errors.Join(e.get(ctx, e.dev.Fenced, t.fenced), e.get(ctx, e.dev.Fences, t.fences), e.get(ctx, e.dev.Entries, t.entries), e.get(ctx, e.dev.FrameOwner, t.frames), e.get(ctx, e.dev.SlotOwner, t.slots),
 		e.get(ctx, e.dev.SlotOrder, t.order), e.get(ctx, e.dev.Hot, &t.hot))
 	if e.dev.Copies != 0 {
 		t.copies = make([]uint32, e.dev.Frames)
@@ -60,6 +63,9 @@ func (e *Engine) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.fencing(); err != nil {
+		return err
+	}
 	copies, err := t.clean()
 	if err != nil {
 		return err
@@ -81,7 +87,22 @@ func (e *Engine) Check(ctx context.Context) error {
 	case owned(t.slots) != in2+copies || int(t.hot.T2Used) != in2+copies:
 		return fmt.Errorf("gpu engine: %d slots are taken and %d counted, by %d pages and %d copies", owned(t.slots), t.hot.T2Used, in2, copies)
 	}
-	return s.Counters.Check()
+	return errors.Join(s.timed(uint64(e.o.PageSize)), s.Counters.Check())
+}
+
+// timed sees to it that every page that was moved was timed.
+func (s *Stats) timed(page uint64) error {
+	d := &s.Device
+	for edge, bytes := range [layout.Edges]uint64{d.BytesT3Read, d.BytesT3Write, d.BytesDemoted, d.BytesPromoted} {
+		n := uint64(0)
+		for _, x := range s.Moves[edge] {
+			n += x
+		}
+		if n != bytes/page {
+			return fmt.Errorf("gpu engine: %d pages have crossed edge %d, and %d were timed", bytes/page, edge, n)
+		}
+	}
+	return nil
 }
 
 // resident counts the pages of both tiers and compares each with its place's owner.
@@ -131,6 +152,43 @@ func (t *tables) clean() (copies int, err error) {
 	return copies, nil
 }
 
+// fencedWords is the length of the bitmap of fenced pages.
+func fencedWords(pages uint64) uint64 { return pages/32 + 1 }
+
+func (t *tables) hasFence(p uint64) bool { return t.fenced[p/32]>>(p%32)&1 != 0 }
+
+// fencing sees to it that every page with a fence has it from one slot, and is dirty in
+// one of the tiers.
+func (t *tables) fencing() error {
+	fences := map[uint64]int{}
+	for slot, f := range t.fences {
+		if f == 0 {
+			continue
+		}
+		p := f&0xffffffff - 1
+		if other, ok := fences[p]; ok {
+			return fmt.Errorf("gpu engine: page %d has fences in slots %d and %d", p, other, slot)
+		}
+		fences[p] = slot
+	}
+	n := 0
+	for p, w := range t.entries {
+		if !t.hasFence(uint64(p)) {
+			continue
+		}
+		if n++; tier.State(w&stateMask) == tier.Absent || w&dirtyBit == 0 {
+			return fmt.Errorf("gpu engine: page %d has a fence, and its entry is %#x: neither is dirty bytes", p, w)
+		}
+		if _, ok := fences[uint64(p)]; !ok {
+			return fmt.Errorf("gpu engine: page %d has a fence that no slot has", p)
+		}
+	}
+	if n != len(fences) {
+		return fmt.Errorf("gpu engine: %d pages have fences, and %d slots", n, len(fences))
+	}
+	return nil
+}
+
 // Dirty is the number of pages whose newest bytes T3 lacks. No kernel may run.
 func (e *Engine) Dirty(ctx context.Context) (n int, err error) {
 	e.mu.Lock()
@@ -148,7 +206,9 @@ func (e *Engine) Dirty(ctx context.Context) (n int, err error) {
 }
 
 // Forget drops n pages from page first on out of both tiers, dirty ones too: their
-// array is no more. No kernel may run.
+// array is no more. No kernel may run. A page of them with a write that may still be
+// carried out is a *PageError with ErrFenced, and nothing is dropped: what is put in its
+// place could be written over. A Flush that succeeds ends that.
 func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,6 +224,11 @@ func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
 	}
 	if _, _, err := t.resident(); err != nil {
 		return err
+	}
+	for p := first; p < first+n; p++ {
+		if t.hasFence(p) {
+			return &PageError{p, ErrFenced}
+		}
 	}
 	for p := first; p < first+n; p++ {
 		t.forget(p)

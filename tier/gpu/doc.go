@@ -27,7 +27,8 @@
 // lose nothing. Commands that nobody waited for keep their slots, since a drive may
 // still use them: time-outs, and kernels that Watch has asked to end, cost slots until
 // the drive has answered. Kernels that find no free slot, and every Flush, look whether
-// it has, and take them back.
+// it has, and take them back. A page of which a write ended so has a fence until then: it
+// stays dirty in T1 or T2, and what would write it, or drop its array, fails with ErrFenced.
 package gpu
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package gpu -type kernels -o kernels_gen.go -I . -I ../../cuda/device -I ../../bamio/device -I ../device access.cu

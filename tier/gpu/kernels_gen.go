@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:433d2d8ad1fbeaf1ebadfcb157eff9601844518662999743a0d6661555395e7b
+// sha256:fc4fce89c8b7b6457f27f5afb5ce718326dc7a7e311523c31bc8bede2836cc5c
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

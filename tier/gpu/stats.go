@@ -14,8 +14,11 @@ import (
 type Stats struct {
 	Counters tier.Counters // FinalDirty is not among them: see Dirty
 	Device   layout.Counts // as kernels have them, bytes by edge among them
-	Refits   uint64        // trusted fits in force
-	Samples  uint64        // accesses that gmt-reuse was told of, and those that it was not in Device.DroppedSamples
+	// Moves are the pages that crossed each edge (t3-t2, t2-t3, t1-t2, t2-t1) by how long
+	// each took: bucket i those of 2^(i-1) to 2^i ns, the last all longer.
+	Moves   [layout.Edges][layout.Buckets]uint64
+	Refits  uint64 // trusted fits in force
+	Samples uint64 // accesses that gmt-reuse was told of, and those that it was not in Device.DroppedSamples
 	// First error of all kernels, nil if there was none.
 	First error
 }
@@ -51,9 +54,17 @@ func (e *Engine) Stats(ctx context.Context) (s Stats, err error) {
 
 func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
 	var stripes [layout.Stripes]layout.Stripe
+	var moves [layout.MoveStripes]layout.Moves
 	var hot layout.Hot
-	if err := errors.Join(e.get(ctx, e.dev.Counts, &s.Device), e.get(ctx, e.dev.Stripes, &stripes), e.get(ctx, e.dev.Hot, &hot)); err != nil {
+	if err := errors.Join(e.get(ctx, e.dev.Counts, &s.Device), e.get(ctx, e.dev.Moves, &moves), e.get(ctx, e.dev.Stripes, &stripes), e.get(ctx, e.dev.Hot, &hot)); err != nil {
 		return s, err
+	}
+	for i := range moves {
+		for edge := range layout.Edges {
+			for b, n := range moves[i].Pages[edge] {
+				s.Moves[edge][b] += n
+			}
+		}
 	}
 	d := &s.Device
 	c := tier.Counters{T1Hits: d.LateHits, Delayed: d.Delayed, T2Hits: d.T2Hits, T3Fetches: d.T3Fetches, Overwrites: d.Overwrites, Errors: d.Errors,

@@ -200,7 +200,7 @@ func TestDeadDrive(t *testing.T) {
 				dead.Store(true)
 				var ae *gpu.AccessError
 				batches(t, w, func(what string, err error, n int) {
-					if !errors.As(err, &ae) || ae.Failed == 0 || ae.Failed > n || c.fault.Drop && !errors.Is(err, gpu.ErrGivenUp) {
+					if !errors.As(err, &ae) || ae.Failed == 0 || ae.Failed > n || c.fault.Drop && !errors.Is(err, gpu.ErrGivenUp) && !errors.Is(err, gpu.ErrFenced) {
 						t.Errorf("%s of %d: %v", what, n, err)
 					}
 				})

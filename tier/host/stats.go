@@ -36,7 +36,7 @@ type EdgeStats struct {
 	Pages uint64
 	Bytes uint64
 	Moves Histogram     // how long each set of pages that moved together took
-	Time  time.Duration // of all of them; sets may overlap
+	Time  time.Duration // of all of them; sets may overlap. With engine gpu an estimate: each counts as the middle of its bucket
 }
 
 func (e *EdgeStats) add(pages, size int, d time.Duration) {

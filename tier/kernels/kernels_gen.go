@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f4c79cbd2d6ee2bc8247895c1f5c851d53aed5598234642a3663b0999ca0b4d8
+// sha256:4b87ac95172243b0a2b9b13e20561af906338c91d9a537f7f80df2af2b19c273
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

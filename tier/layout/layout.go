@@ -45,6 +45,7 @@ const (
 	BadCall     = 0x140000 // arguments that no call may have
 	Broken      = 0x150000 // an invariant does not hold
 	NotSent     = 0x160000 // the drive was not asked: its queue has failed before, or the batch was given up
+	Fenced      = 0x170000 // a write of the page that nobody waited for may still be carried out
 	WriteBack   = 0x200000 // added to a store's status: a page could not be written back and is where it was
 )
 
@@ -97,6 +98,19 @@ type Counts struct {
 	RetakenSlots   uint64 // of the lost slots, those taken back
 	LostRecords    uint64 // accesses that should have been recorded, and the CPU was too slow for
 	_              [6]uint64
+}
+
+// Edges between tiers are counted by duration in buckets, those of tier/host.
+const (
+	Edges       = 4
+	Buckets     = 40
+	MoveStripes = 16
+)
+
+// Moves counts pages that have crossed an edge by how long each took: bucket i those of
+// 2^(i-1) to 2^i ns, the last all longer. A count is the sum of MoveStripes of them.
+type Moves struct {
+	Pages [Edges][Buckets]uint64
 }
 
 // Hot is the words that many warps change.
@@ -232,7 +246,11 @@ type Engine struct {
 	Observed     uint64 // of those that the placer observes, likewise
 
 	Copies uint64 // uint32[Frames]: slot with the clean copy of the frame's page, None at first; 0: no page leaves one
-	_      [5]uint64
+
+	Fenced uint64 // uint32[Pages/32+1]: bitmap of the pages that have a fence
+	Fences uint64 // uint64[Slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
+	Moves  uint64 // Moves[MoveStripes]
+	_      [2]uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:80d17361e7c6c356b45dedc860846fa7b9fddeaf9c3238b699f8b28c6c831220
+// sha256:87120339d42b71d77770160d8f856b92403afb746e94c5557a5f0e24190051b2
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:52ed4cc8bb7e1a63a6b7239226a6df8d70b528161225648a859cff3c045f42eb
+// sha256:5e41e1f7d9db8520c7a038d73fecd57a46a0a4c95961d7afbaa753251cf94641
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c7eaa0566aa23ae9129ce0cd81086b14a115515304fbafc3cf109707f09579b7
+// sha256:86a57f86e43a73fecd237168126142b31f260da8622655f739d858bcc7f4fbd7
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

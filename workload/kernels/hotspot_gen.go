@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:504489a657b08b6408097f73152d39274d2488ad80cebf0616e27be58eb40acd
+// sha256:5586361af909dadea1fb01c17771e050a4cdeb6543097ca75310e00a807a7857
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

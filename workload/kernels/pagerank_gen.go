@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2ea8ef341207c69709f8bad19c4e330121916c87a9efa1d60f1f38b6f1406efd
+// sha256:fbea200e94a2b813c79bcd7aa6ff8f02fdc5499efab0956e6ecca543062b031f
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:169af9edc1e77a85c705d0b26428e5516f6db7bf5adace7e160da63b10b0ea74
+// sha256:4cb0a535087a4eef6874c1b5275e1e47de660b8b2c1c149d7cd75f50f1235915
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:58bca4daae60d82270aef71360e30be1a6387d1d9c918dfdcaed27f69f0ec17e
+// sha256:8526f7ec76bf22230184d97c684e4d80c6363b13897746c02d6d3130bd6d35c8
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

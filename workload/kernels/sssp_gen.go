@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bebedc9a6e8d055b442ba692538b77d771a2f8b2e0a5a11e02585b8783752c04
+// sha256:3d939d5dd2072da49791f4b617b34262b1d742874da06fcdb67852f68f0bc79d
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4d27be036a3d6ea2f503b70e0154ece3b94805aba21dffd5540d856f871fd3f8
+// sha256:918cb75650223ce97f0b4893d4d6b4339037b57272e517b780e5e81692344fae
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -45,9 +45,41 @@ inline void check_transfer(Problems* problems) {
     }
 }
 
+// check_parts: one part of a transfer fails, the other is never answered, and may still
+// use the buffer: that is what the caller has to know.
+inline void check_parts(Problems* problems) {
+    Config c;
+    c.deadline_ms = 200;
+    World w(c);
+    Medium m = open_medium(&w.engine, 0);
+    m.max_blocks = 1;
+    Crew crew(2);
+    uint32_t status[2];
+    std::vector<std::thread> lanes;
+    for (uint32_t i = 0; i < 2; i++) {
+        lanes.emplace_back([&, i] { status[i] = transfer(ThreadLanes(&crew, i), open_port(&w.engine, 0), m, kRead, Span{0, 2, 0, 0}); });
+    }
+    const Queue& q = w.queues[0];
+    while (load_acquire_sys(reinterpret_cast<uint32_t*>(q.sq_doorbell)) != 2) {
+        sched_yield();
+    }
+    const uint32_t* first = reinterpret_cast<const uint32_t*>(q.sq);
+    first += first[10] == 0 ? 0 : 16; // of block 0
+    uint32_t* answer = reinterpret_cast<uint32_t*>(q.cq);
+    answer[2] = 2;
+    store_release_sys(&answer[3], 0x281u << 17 | 1u << 16 | first[0] >> 16);
+    for (std::thread& t : lanes) {
+        t.join();
+    }
+    if (status[0] != kTimeout || status[1] != kTimeout) {
+        problems->report("a transfer of which a part failed and a part was lost: %#x %#x", status[0], status[1]);
+    }
+}
+
 inline uint32_t run_arguments() {
     Problems problems;
     check_transfer(&problems);
+    check_parts(&problems);
     struct Row {
         const char* name;
         Span s;

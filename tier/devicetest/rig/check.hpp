@@ -1,6 +1,8 @@
 // The invariants of an engine at rest.
 #pragma once
 
+#include <numeric>
+
 #include "world.hpp"
 
 namespace rig {
@@ -119,6 +121,47 @@ inline void check_counts(World* w) {
     }
 }
 
+// check_moves: every page that crossed an edge was timed.
+inline void check_moves(World* w) {
+    const Counts* c = w->counts();
+    const uint64_t bytes[kEdges] = {c->bytes_t3_read, c->bytes_t3_write, c->bytes_demoted, c->bytes_promoted};
+    for (uint32_t edge = 0; edge < kEdges; edge++) {
+        uint64_t n = 0;
+        for (uint32_t s = 0; s < kMoveStripes; s++) {
+            const Moves* m = reinterpret_cast<const Moves*>(w->e.moves) + s;
+            n = std::accumulate(m->pages[edge], m->pages[edge] + kBuckets, n);
+        }
+        if (n != bytes[edge] >> w->e.page_shift) {
+            w->problems.report("%llu pages have crossed edge %u, and %llu were timed", (unsigned long long)(bytes[edge] >> w->e.page_shift), edge, (unsigned long long)n);
+        }
+    }
+}
+
+// check_fences: a page with a fence has it from one slot, which is put aside, and is
+// dirty in T1 or T2.
+inline void check_fences(World* w) {
+    const uint64_t* fences = reinterpret_cast<const uint64_t*>(w->e.fences);
+    const uint32_t* fenced = reinterpret_cast<const uint32_t*>(w->e.fenced);
+    const uint32_t* owner = reinterpret_cast<const uint32_t*>(w->e.slot_owner);
+    std::vector<uint32_t> found(w->e.pages);
+    for (uint32_t s = 0; s < w->e.slots; s++) {
+        if (fences[s] == 0) {
+            continue;
+        }
+        found[static_cast<uint32_t>(fences[s]) - 1]++;
+        if ((owner[s] & kFreeMark) == 0) {
+            w->problems.report("slot %u has the fence %#llx and is in use", s, (unsigned long long)fences[s]);
+        }
+    }
+    for (uint32_t p = 0; p < w->e.pages; p++) {
+        bool bit = (fenced[p / 32] >> p % 32 & 1) != 0;
+        uint64_t e = w->entry(p);
+        if (found[p] != (bit ? 1 : 0) || (bit && (state_of(e) == kAbsent || (e & kDirty) == 0))) {
+            w->problems.report("page %u, whose entry is %#llx, has a fence: %d, in %u slots", p, (unsigned long long)e, bit, found[p]);
+        }
+    }
+}
+
 // check proves the whole engine's invariants; nobody may be at work.
 inline Found check(World* w) {
     Hot* h = w->hot();
@@ -143,6 +186,8 @@ inline Found check(World* w) {
     }
     check_order(w, found.in[kResidentT2] + found.copies);
     check_counts(w);
+    check_fences(w);
+    check_moves(w);
     return found;
 }
 

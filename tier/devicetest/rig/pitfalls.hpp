@@ -106,6 +106,16 @@ inline uint32_t failed_write_back() {
     return 0;
 }
 
+// Durations go where tier/host's do.
+inline uint32_t buckets() {
+    Pitfall p("buckets", small_config());
+    const uint64_t rows[][2] = {{0, 0}, {1, 1}, {2, 2}, {3, 2}, {4, 3}, {1023, 10}, {1024, 11}, {(1ull << 38) - 1, 38}, {1ull << 38, 39}, {1ull << 50, 39}, {~0ull, 39}};
+    for (const auto& row : rows) {
+        p.want("a bucket", bucket_of(row[0]), row[1]);
+    }
+    return p.end();
+}
+
 // The last pin that an entry can count is refused, and none of the others lost.
 inline uint32_t too_many_pins() {
     Pitfall p("too many pins", small_config());
@@ -269,7 +279,7 @@ inline uint32_t copies_by_hand() {
 }
 
 inline uint32_t run_pitfalls() {
-    return copies_by_hand() + dead_recorder() + all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
+    return buckets() + copies_by_hand() + dead_recorder() + all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
 }
 
 }  // namespace rig

@@ -4,6 +4,7 @@
 //
 // Keys are the fields of Config. Exit status 0: nothing is wrong.
 #include "replay.hpp"
+#include "fences.hpp"
 #include "hammer.hpp"
 #include "pitfalls.hpp"
 #include "races.hpp"
@@ -112,7 +113,7 @@ int main(int argc, char** argv) {
     } else if (mode == "hammer") {
         problems = run_hammer(c);
     } else if (mode == "pitfalls") {
-        problems = run_pitfalls() + run_races();
+        problems = run_pitfalls() + run_fences() + run_races();
     } else if (mode == "random") {
         problems = run_random(c, ms);
     } else {

@@ -82,6 +82,7 @@ struct StoreMemory {
     uint64_t seed = 0;
     Problems* problems = nullptr;
     uint32_t late = 0;
+    bool ends = true; // commands that nobody waited for end by themselves
 
     // Commands that nobody waited for: they use their buffer until they end.
     struct Late {
@@ -93,8 +94,9 @@ struct StoreMemory {
     std::vector<Late> lates[2]; // by queue
 
     uint8_t* buffer(uint32_t slot) { return reinterpret_cast<uint8_t*>(slots + slot * page_bytes); }
-    // end has the oldest late command of a queue end. One that wrote finds its
-    // buffer as it was; one that read fills it, which nobody may notice.
+    // end has the oldest late command of a queue end, and carries it out only now. One
+    // that wrote finds its buffer as it was, and puts it over what came later; one that
+    // read fills it, which nobody may notice.
     void end(uint32_t queue) {
         std::lock_guard<std::mutex> lock(mu);
         if (lates[queue].empty()) {
@@ -105,7 +107,9 @@ struct StoreMemory {
         if (x.write && memcmp(buffer(x.slot), x.snapshot.data(), page_bytes) != 0) {
             problems->report("the buffer in slot %u of a write that had timed out was changed before it ended", x.slot);
         }
-        if (!x.write) {
+        if (x.write) {
+            memcpy(bytes.data() + x.page * page_bytes, buffer(x.slot), page_bytes);
+        } else {
             memset(buffer(x.slot), 0xdd, page_bytes);
         }
     }
@@ -118,7 +122,7 @@ struct StoreMemory {
     }
     bool settled(uint32_t queue) {
         if (late == 0) {
-            return false;
+            return healthy; // it was reset by then
         }
         std::lock_guard<std::mutex> lock(mu);
         return lates[queue].empty();
@@ -132,7 +136,7 @@ struct MemoryStore {
     static MemoryStore open(const Engine* e, uint32_t user) { return MemoryStore{reinterpret_cast<StoreMemory*>(e->store), user}; }
     uint32_t held_by(uint32_t page) const { return (page + user) % 2; }
     bool settled(uint32_t queue) const {
-        if (m->asked.fetch_add(1) % 3 == 0 || m->healthy) {
+        if (m->ends && (m->asked.fetch_add(1) % 3 == 0 || m->healthy)) {
             m->end(queue);
         }
         return m->settled(queue);
@@ -142,7 +146,7 @@ struct MemoryStore {
         Random r{mix(m->seed ^ m->operations.fetch_add(1)) ^ page};
         uint8_t* at = m->bytes.data() + page * m->page_bytes;
         uint8_t* buffer = m->buffer(slot);
-        if (r.one_in(4)) {
+        if (m->ends && r.one_in(4)) {
             m->end(static_cast<uint32_t>(r.below(2)));
         }
         for (uint32_t i = r.one_in(m->slow) ? 20 : 0; i > 0; i--) {

@@ -88,7 +88,7 @@ private:
         bool ok = status == kTierOk;
         uint32_t plain = status & ~static_cast<uint32_t>(kWriteBack);
         bool injected = (w_->c.fail_reads != 0 && status == kReadError) || (w_->c.fail_writes != 0 && status == (kWriteBack | kWriteError)) ||
-                        (w_->c.lose != 0 && plain == kWaitTimeout) || (w_->c.lose != 0 && status == kNoSlot);
+                        (w_->c.lose != 0 && (plain == kWaitTimeout || plain == kFenced)) || (w_->c.lose != 0 && status == kNoSlot);
         bool pinned = w_->c.hold != 0 && status == kAllPinned;
         if (!ok && !injected && !pinned && g_.leads()) {
             w_->problems.report("%s: status %#x", what, status);
@@ -289,6 +289,10 @@ inline void settle_down(World* w, Model* m) {
     w->store.healthy = true;
     Context<MemoryStore> t = w->context(0);
     uint32_t status = flush_part(Solo{}, t, 0, 1);
+    for (uint32_t more = 0; status == (kWriteBack | kFenced) && w->c.lose != 0 && more < 1000; more++) {
+        check(w);
+        status = flush_part(Solo{}, t, 0, 1); // each look at a queue ends one command
+    }
     if (w->c.lose != 0 && w->c.late == 0 && status == kNoSlot) {
         return; // every slot was lost: nothing moves any more, and it said so
     }

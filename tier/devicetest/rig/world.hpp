@@ -114,6 +114,9 @@ inline void World::set_up_tiers() {
     e.frame_memory = make(static_cast<uint64_t>(c.frames) << c.page_shift);
     e.slot_owner = make(4ull * e.slots);
     e.slot_order = make(4ull * e.slots);
+    e.moves = make(sizeof(Moves) * kMoveStripes);
+    e.fenced = make(4ull * (c.pages / 32 + 1));
+    e.fences = make(8ull * e.slots);
     e.slot_memory = make(static_cast<uint64_t>(e.slots) << c.page_shift);
     e.log = make(4ull * e.log_size);
     if (c.keep != 0) {

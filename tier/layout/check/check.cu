@@ -28,6 +28,7 @@ TRITIER_EXPORT_CONST(const_out_of_range, kOutOfRange);
 TRITIER_EXPORT_CONST(const_bad_call, kBadCall);
 TRITIER_EXPORT_CONST(const_broken, kBroken);
 TRITIER_EXPORT_CONST(const_not_sent, kNotSent);
+TRITIER_EXPORT_CONST(const_fenced, kFenced);
 TRITIER_EXPORT_CONST(const_write_back, kWriteBack);
 TRITIER_EXPORT_CONST(const_none, kNone);
 TRITIER_EXPORT_CONST(const_free_mark, kFreeMark);
@@ -67,6 +68,12 @@ FIELD(Counts, counts_bytes_demoted, bytes_demoted);
 FIELD(Counts, counts_copies_saved, copies_saved);
 FIELD(Counts, counts_retaken_slots, retaken_slots);
 FIELD(Counts, counts_lost_records, lost_records);
+
+TRITIER_EXPORT_CONST(const_edges, kEdges);
+TRITIER_EXPORT_CONST(const_buckets, kBuckets);
+TRITIER_EXPORT_CONST(const_move_stripes, kMoveStripes);
+TRITIER_EXPORT_CONST(size_moves, sizeof(Moves));
+FIELD(Moves, moves_pages, pages);
 
 TRITIER_EXPORT_CONST(size_hot, sizeof(Hot));
 FIELD(Hot, hot_hand, hand);
@@ -167,6 +174,9 @@ FIELD(Engine, engine_record_wait_ns, record_wait_ns);
 FIELD(Engine, engine_recorded, recorded);
 FIELD(Engine, engine_observed, observed);
 FIELD(Engine, engine_copies, copies);
+FIELD(Engine, engine_fenced, fenced);
+FIELD(Engine, engine_fences, fences);
+FIELD(Engine, engine_moves, moves);
 
 TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:550b5b728c46a5ee627c04102da6e4fd8ceb050d48730203da4b656a0649bb29
+// sha256:a1a71f3a3744a2bf47c8362183cb75f07040852998b6a90a67599d4ced4537df
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -41,6 +41,7 @@ const (
 	constBadCall                 = 1310720
 	constBroken                  = 1376256
 	constNotSent                 = 1441792
+	constFenced                  = 1507328
 	constWriteBack               = 2097152
 	constNone                    = 4294967295
 	constFreeMark                = 2147483648
@@ -78,6 +79,11 @@ const (
 	offsetCountsCopiesSaved      = 184
 	offsetCountsRetakenSlots     = 192
 	offsetCountsLostRecords      = 200
+	constEdges                   = 4
+	constBuckets                 = 40
+	constMoveStripes             = 16
+	sizeMoves                    = 1280
+	offsetMovesPages             = 0
 	sizeHot                      = 1408
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
@@ -171,6 +177,9 @@ const (
 	offsetEngineRecorded         = 256
 	offsetEngineObserved         = 264
 	offsetEngineCopies           = 272
+	offsetEngineFenced           = 280
+	offsetEngineFences           = 288
+	offsetEngineMoves            = 296
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4

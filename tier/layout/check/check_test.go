@@ -35,6 +35,7 @@ var device = []struct {
 		"BytesPromoted": offsetCountsBytesPromoted, "BytesDemoted": offsetCountsBytesDemoted, "CopiesSaved": offsetCountsCopiesSaved, "RetakenSlots": offsetCountsRetakenSlots,
 		"LostRecords": offsetCountsLostRecords,
 	}},
+	{layout.Moves{}, sizeMoves, map[string]uintptr{"Pages": offsetMovesPages}},
 	{layout.Hot{}, sizeHot, map[string]uintptr{
 		"Hand": offsetHotHand, "FreeFrames": offsetHotFreeFrames, "UsedFrames": offsetHotUsedFrames, "Starved": offsetHotStarved,
 		"FramesNeeded": offsetHotFramesNeeded, "FreeSlots": offsetHotFreeSlots, "LostSlots": offsetHotLostSlots, "T2Used": offsetHotT2Used, "LogHead": offsetHotLogHead,
@@ -73,6 +74,7 @@ var device = []struct {
 		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp, "Records": offsetEngineRecords,
 		"RecordBox": offsetEngineRecordBox, "RecordCount": offsetEngineRecordCount, "RecordRoom": offsetEngineRecordRoom,
 		"RecordWaitNS": offsetEngineRecordWaitNs, "Recorded": offsetEngineRecorded, "Observed": offsetEngineObserved, "Copies": offsetEngineCopies,
+		"Fenced": offsetEngineFenced, "Fences": offsetEngineFences, "Moves": offsetEngineMoves,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
@@ -135,6 +137,7 @@ func TestConstants(t *testing.T) {
 		{layout.BadCall, constBadCall},
 		{layout.Broken, constBroken},
 		{layout.NotSent, constNotSent},
+		{layout.Fenced, constFenced},
 		{layout.WriteBack, constWriteBack},
 		{layout.None, constNone},
 		{layout.FreeMark, constFreeMark},
@@ -142,6 +145,9 @@ func TestConstants(t *testing.T) {
 		{layout.MaxPage, constMaxPage},
 		{layout.MaxLocation, constMaxLocation},
 		{layout.Stripes, constStripes},
+		{layout.Edges, constEdges},
+		{layout.Buckets, constBuckets},
+		{layout.MoveStripes, constMoveStripes},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("constant %d: %#x, on the device %#x", i, x[0], x[1])
