@@ -129,7 +129,8 @@ func TestResume(t *testing.T) {
 	e := r.open(bamio.Options{Drives: []bamio.Drive{r.drive(8<<20, soft.Config{})}, Queues: 1, Buffers: 8})
 	k := r.launch(e, func(d *bamiofake.Device) error {
 		for {
-			if st := bamio.Status(d.Transfer(0, bamiofake.Read, bamiofake.Span{Blocks: 1})); st != bamio.OK {
+			// A read that is given up may still land: not in a buffer that is used afterwards.
+			if st := bamio.Status(d.Transfer(0, bamiofake.Read, bamiofake.Span{Blocks: 1, Buffer: 7})); st != bamio.OK {
 				return st.Err()
 			}
 			if d.Stopped() {
