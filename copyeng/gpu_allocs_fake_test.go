@@ -3,6 +3,7 @@
 package copyeng_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/tritier/tritier/copyeng"
@@ -13,6 +14,9 @@ import (
 // are answered without the fake, which allocates. (The race detector has
 // sync.Pool lose things, hence no such test under it.)
 func TestCopyAllocatesNothing(t *testing.T) {
+	// Below, nobody makes the context current on a thread that does not have it yet.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	answered := map[cuda.Symbol]bool{
 		cuda.SymCtxSetCurrent: true, cuda.SymMemcpyHtoDAsync: true, cuda.SymMemcpyBatchAsyncV2: true, cuda.SymLaunchKernel: true,
 		cuda.SymEventRecord: true, cuda.SymEventQuery: true, cuda.SymStreamQuery: true, cuda.SymStreamWaitEvent: true,
