@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,34 +29,11 @@ func TestMRCScripts(t *testing.T) {
 
 // TestMRCExamples runs every example of the help text.
 func TestMRCExamples(t *testing.T) {
-	t.Chdir(t.TempDir())
-	var ids, times strings.Builder
+	var times strings.Builder
 	for i := range 20_000 {
-		fmt.Fprintf(&ids, "%d\n", i*i%1_003)
 		fmt.Fprintf(&times, "%d,%d\n", i, i*i%1_003)
 	}
-	for name, text := range map[string]string{"trace.lis": "1 200 0 1\n1 300 0 2\n", "trace.csv": "time,page\n" + times.String(), "ids.txt": ids.String()} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if code := run([]string{"trace", "convert", "--format", "ids", "ids.txt", "trace.ids.zst"}, nil, io.Discard, io.Discard); code != 0 {
-		t.Fatal("no input for the examples")
-	}
-	examples := strings.Split(strings.TrimSpace(newMRCCommand().Example), "\n")
-	if len(examples) < 5 {
-		t.Fatalf("%d examples", len(examples))
-	}
-	for _, e := range examples {
-		words := strings.Fields(e)
-		for i := range words {
-			words[i] = strings.Trim(words[i], "'")
-		}
-		var out, errs bytes.Buffer
-		if code := run(words[1:], strings.NewReader(""), &out, &errs); code != 0 || out.Len() == 0 || errs.Len() > 0 {
-			t.Errorf("%s: status %d, %s", e, code, errs.String())
-		}
-	}
+	runExamples(t, newMRCCommand(), 5, map[string]string{"trace.lis": "1 200 0 1\n1 300 0 2\n", "trace.csv": "time,page\n" + times.String()})
 }
 
 // Ctrl-C in the middle of a stream prints the curve of what was read.

@@ -16,19 +16,21 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
-// TestReplayExamples runs every example of the help text.
-func TestReplayExamples(t *testing.T) {
+// runExamples runs every example of a command's help text beside the files that they
+// name: those given, and a trace of page ids in ids.txt and trace.ids.zst.
+func runExamples(t *testing.T, command *cobra.Command, least int, files map[string]string) {
+	t.Helper()
 	t.Chdir(t.TempDir())
-	lines := "1 2 0 1\n1 3 0 2\n5 1 0 3\n1 4 0 4\n"
-	csvText := "time,page\n1,1\n2,2\n3,3\n4,1\n5,4\n6,2\n"
 	var ids strings.Builder
 	for i := range 20_000 {
 		fmt.Fprintf(&ids, "%d\n", i*i%1_003)
 	}
-	for name, text := range map[string]string{"trace.lis": lines, "trace.csv": csvText, "ids.txt": ids.String()} {
+	files["ids.txt"] = ids.String()
+	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -36,8 +38,8 @@ func TestReplayExamples(t *testing.T) {
 	if code := run([]string{"trace", "convert", "--format", "ids", "ids.txt", "trace.ids.zst"}, nil, io.Discard, io.Discard); code != 0 {
 		t.Fatal("no input for the examples")
 	}
-	examples := strings.Split(strings.TrimSpace(newReplayCommand().Example), "\n")
-	if len(examples) < 4 {
+	examples := strings.Split(strings.TrimSpace(command.Example), "\n")
+	if len(examples) < least {
 		t.Fatalf("%d examples", len(examples))
 	}
 	for _, e := range examples {
@@ -50,6 +52,14 @@ func TestReplayExamples(t *testing.T) {
 			t.Errorf("%s: status %d, %s", e, code, errs.String())
 		}
 	}
+}
+
+// TestReplayExamples runs every example of the help text.
+func TestReplayExamples(t *testing.T) {
+	runExamples(t, newReplayCommand(), 4, map[string]string{
+		"trace.lis": "1 2 0 1\n1 3 0 2\n5 1 0 3\n1 4 0 4\n",
+		"trace.csv": "time,page\n1,1\n2,2\n3,3\n4,1\n5,4\n6,2\n",
+	})
 	for _, made := range []string{"report.html", "curves.svg"} {
 		if _, err := os.Stat(made); err != nil {
 			t.Error(err)
