@@ -203,7 +203,7 @@ func TestSmallGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := copyeng.NewBench(t.Context(), g, 8<<20, 3)
+	b, err := copyeng.NewBench(t.Context(), g, 16<<20, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

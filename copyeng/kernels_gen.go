@@ -110,7 +110,7 @@ func (k *kernels) CopyInline(stream *cuda.Stream, cfg cuda.LaunchConfig, host cu
 	binary.LittleEndian.PutUint32(params[496:], n)
 	binary.LittleEndian.PutUint32(params[500:], shift)
 	binary.LittleEndian.PutUint32(params[504:], toDevice)
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8, 16, 496, 500, 504)
 }
 
 // CopyInlineFunction is copy_inline, for its attributes and occupancy.
@@ -127,7 +127,7 @@ func (k *kernels) CopyList(stream *cuda.Stream, cfg cuda.LaunchConfig, host cuda
 	binary.LittleEndian.PutUint32(params[24:], n)
 	binary.LittleEndian.PutUint32(params[28:], shift)
 	binary.LittleEndian.PutUint32(params[32:], toDevice)
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 8, 16, 24, 28, 32)
 }
 
 // CopyListFunction is copy_list, for its attributes and occupancy.
@@ -146,7 +146,7 @@ func (k *kernels) Exchange(stream *cuda.Stream, cfg cuda.LaunchConfig, in *side,
 	params := block[:64]
 	copy(params[0:32], unsafe.Slice((*byte)(unsafe.Pointer(in)), 32))
 	copy(params[32:64], unsafe.Slice((*byte)(unsafe.Pointer(out)), 32))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 32)
 }
 
 // ExchangeFunction is exchange, for its attributes and occupancy.

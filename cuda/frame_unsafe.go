@@ -22,8 +22,6 @@ type frame struct {
 	current *Context
 
 	set   [1]uintptr // the argument of cuCtxSetCurrent
-	extra [5]uintptr // the end of cuLaunchKernel's arguments
-	size  uintptr    // what extra points to
 	attrs copyAttributes
 	index uintptr // attrsIdxs
 	fail  uint64  // failIdx

@@ -59,7 +59,7 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 	for name, f := range map[string]func() error{
 		"empty":     func() error { return nothing.Launch(stream, LaunchConfig{}, nil) },
-		"parameter": func() error { return poke.Launch(stream, LaunchConfig{}, params) },
+		"parameter": func() error { return poke.Launch(stream, LaunchConfig{}, params, 0) },
 		"args":      func() error { return poke.LaunchArgs(stream, LaunchConfig{}, memory) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -222,7 +222,7 @@ func TestGPULaunch(t *testing.T) {
 	params := binary.LittleEndian.AppendUint64(nil, uint64(device.Ptr()))
 	params = binary.LittleEndian.AppendUint32(params, n)
 	params = binary.LittleEndian.AppendUint32(params, math.Float32bits(2))
-	ok(t, k.Launch(stream, cfg, params))
+	ok(t, k.Launch(stream, cfg, params, 0, 8, 12))
 	ok(t, k.LaunchArgs(stream, cfg, device, uint32(n), float32(3)))
 	ok(t, stream.CopyToHost(host.Bytes(), device.Ptr()))
 	ok(t, stream.Wait(soon(t)))
@@ -246,6 +246,25 @@ func TestGPUArgumentLayout(t *testing.T) {
 	for i, w := range want {
 		if got := binary.LittleEndian.Uint64(out.Bytes()[8*i:]); got != w {
 			t.Errorf("parameter %d reached the kernel as %#x, want %#x", i, got, w)
+		}
+	}
+}
+
+// TestGPUAlignedParameter: one that is aligned to more than the place where sm_90's
+// parameters start is not where its alignment alone would put it.
+func TestGPUAlignedParameter(t *testing.T) {
+	c := gpu(t)
+	stream, module := must(c.NewStream())(t), must(c.LoadModule(kernelsPTX))(t)
+	k, out := must(module.Function("aligned"))(t), must(c.AllocHost(16, 0))(t)
+	big := [8]uint64{0: 0x1111, 7: 0x7777}
+	ok(t, k.LaunchArgs(stream, LaunchConfig{}, uint32(0x2222), big, out))
+	ok(t, stream.Wait(soon(t)))
+	if got := [2]uint64{binary.LittleEndian.Uint64(out.Bytes()), binary.LittleEndian.Uint64(out.Bytes()[8:])}; got != [2]uint64{0x1111 + 0x2222, 0x7777} {
+		t.Errorf("the kernel read %#x", got)
+	}
+	if k.known {
+		if err := k.LaunchArgs(stream, LaunchConfig{}, uint32(0x2222), big); !errors.Is(err, InvalidValue) {
+			t.Errorf("with a parameter left out: %v", err)
 		}
 	}
 }

@@ -20,30 +20,45 @@ func kernelOf(t *testing.T) (*script, *Context, *Function, *Stream) {
 	return s, c, must(must(c.LoadModule([]byte("ptx")))(t).Function("f"))(t), must(c.NewStream())(t)
 }
 
+// pointed is what the first parameters of a launch are, n bytes each.
+func pointed(params uintptr, n ...int) (all [][]byte) {
+	for i, size := range n {
+		p := at[[64]uintptr](params)[i]
+		all = append(all, bytes.Clone(unsafe.Slice(at[byte](p), size)))
+	}
+	return all
+}
+
 func TestLaunchArguments(t *testing.T) {
 	s, _, k, stream := kernelOf(t)
 	params := []byte{1, 2, 3, 4, 5}
-	var got, extra []uintptr
-	var size uintptr
+	var got []uintptr
+	var values string
 	s.answer(SymLaunchKernel, func(a []uintptr) Result {
-		got, extra = slices.Clone(a), nil
-		if a[10] != 0 {
-			extra = slices.Clone(at[[5]uintptr](a[10])[:])
-			size = *at[uintptr](extra[3])
+		got, values = slices.Clone(a), ""
+		if a[9] != 0 {
+			values = fmt.Sprint(pointed(a[9], 2, 1, 32))
+			got[9] = 0
 		}
 		return Success
 	})
-	err := k.Launch(stream, LaunchConfig{Grid: Dim{X: 5, Y: 6}, Block: D1(32), SharedBytes: 48}, params)
-	want := []uintptr{k.handle, 5, 6, 1, 32, 1, 1, 48, stream.handle, 0}
-	if err != nil || len(got) != 11 || !slices.Equal(got[:10], want) {
-		t.Errorf("%v, arguments %x", err, got)
-	}
-	if extra[0] != 1 || extra[1] != uintptr(unsafe.Pointer(&params[0])) || extra[2] != 2 || size != 5 || extra[4] != 0 {
-		t.Errorf("extra is %x, size %d", extra, size)
+	err := k.Launch(stream, LaunchConfig{Grid: Dim{X: 5, Y: 6}, Block: D1(32), SharedBytes: 48}, params, 0, 4)
+	want := []uintptr{k.handle, 5, 6, 1, 32, 1, 1, 48, stream.handle, 0, 0}
+	// One that the caller has left out reads as nothing, rather than from anywhere.
+	if err != nil || !slices.Equal(got, want) || values != fmt.Sprint([][]byte{{1, 2}, {5}, make([]byte, 32)}) {
+		t.Errorf("%v, arguments %x, parameters %s", err, got, values)
 	}
 	want = []uintptr{k.handle, 1, 1, 1, 1, 1, 1, 0, stream.handle, 0, 0}
 	if err := k.Launch(stream, LaunchConfig{}, nil); err != nil || !slices.Equal(got, want) {
 		t.Errorf("without sizes and parameters: %v, %x", err, got)
+	}
+	for _, row := range []struct {
+		offsets []uint16
+		want    string
+	}{{nil, "without offsets"}, {[]uint16{0, 5}, "parameter 1 of kernel f starts at byte 5 of 5"}} {
+		if err := k.Launch(stream, LaunchConfig{}, params, row.offsets...); !errors.Is(err, InvalidValue) || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("offsets %v: %v", row.offsets, err)
+		}
 	}
 	s.fail(SymLaunchKernel, LaunchOutOfResources)
 	err = k.Launch(stream, LaunchConfig{Block: D1(2048)}, nil)
@@ -52,12 +67,44 @@ func TestLaunchArguments(t *testing.T) {
 	}
 }
 
+// TestLaunchChecksParameters: against what the driver tells of the kernel.
+func TestLaunchChecksParameters(t *testing.T) {
+	s := newScript(t)
+	s.missing[SymFuncGetParamInfo] = false
+	sizes := []uint64{8, 64}
+	s.answer(SymFuncGetParamInfo, func(a []uintptr) Result {
+		if a[0] != 0xf0 || a[1] >= uintptr(len(sizes)) {
+			return InvalidValue
+		}
+		*at[uint64](a[2]), *at[uint64](a[3]) = 48, sizes[a[1]]
+		return Success
+	})
+	c := s.open()
+	k, stream := must(must(c.LoadModule([]byte("ptx")))(t).Function("f"))(t), must(c.NewStream())(t)
+	for _, row := range []struct {
+		bytes   int
+		offsets []uint16
+		want    string
+	}{
+		{72, []uint16{0, 8}, ""}, {72, []uint16{0}, "1 parameters for kernel f, which has 2"}, {0, nil, "0 parameters"},
+		{73, []uint16{0, 8, 72}, "3 parameters"}, {71, []uint16{0, 8}, "parameter 1 of kernel f has 64 bytes, of which there are 63"},
+	} {
+		err := k.Launch(stream, LaunchConfig{}, make([]byte, row.bytes), row.offsets...)
+		if row.want == "" && err != nil || row.want != "" && (!errors.Is(err, InvalidValue) || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%d bytes, offsets %v: %v, want %q", row.bytes, row.offsets, err, row.want)
+		}
+	}
+	if err := k.LaunchArgs(stream, LaunchConfig{Cooperative: true}, uint64(1), [16]float32{}); err != nil {
+		t.Error(err)
+	}
+	if n := s.count(SymLaunchKernel) + s.count(SymLaunchCooperativeKernel); n != 2 {
+		t.Errorf("%d launches, want 2", n)
+	}
+}
+
 func TestCooperativeLaunch(t *testing.T) {
 	s, _, k, stream := kernelOf(t)
 	cfg := LaunchConfig{Grid: D1(2), Block: D1(64), Cooperative: true}
-	if err := k.Launch(stream, cfg, []byte{1}); !errors.Is(err, InvalidValue) || !strings.Contains(err.Error(), "LaunchArgs") {
-		t.Errorf("with a parameter block: %v", err)
-	}
 	var values string
 	var n int
 	s.answer(SymLaunchCooperativeKernel, func(a []uintptr) Result {
@@ -100,9 +147,9 @@ func TestPackedParameters(t *testing.T) {
 	memory := must(c.Alloc(100))(t)
 	host := must(c.RegisterHost(make([]byte, 100), 0))(t)
 	var got []byte
+	var size int
 	s.answer(SymLaunchKernel, func(a []uintptr) Result {
-		extra := at[[5]uintptr](a[10])
-		got = bytes.Clone(unsafe.Slice(at[byte](extra[1]), *at[uintptr](extra[3])))
+		got = pointed(a[9], size)[0] // the first one starts the block
 		return Success
 	})
 	le := binary.LittleEndian
@@ -123,6 +170,7 @@ func TestPackedParameters(t *testing.T) {
 			1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 63}, 0, 0, 0, 0)},
 		{"array", []any{[3]uint16{1, 2, 3}, uint8(4)}, []byte{1, 0, 2, 0, 3, 0, 4}},
 	} {
+		size = len(row.want)
 		if err := k.LaunchArgs(stream, LaunchConfig{}, row.args...); err != nil || !bytes.Equal(got, row.want) {
 			t.Errorf("%s: %v\n got %v\nwant %v", row.name, err, got, row.want)
 		}

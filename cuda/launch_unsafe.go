@@ -45,39 +45,37 @@ type LaunchConfig struct {
 	Cooperative bool
 }
 
-// The keys of cuLaunchKernel's argument extra.
-const (
-	launchEnd           = 0
-	launchBufferPointer = 1
-	launchBufferSize    = 2
-)
+// maxParameters is more than a kernel can have: their bytes are at most 32,764.
+const maxParameters = 1 << 15
 
-// Launch starts the kernel in the stream, which must be of the module's
-// context. params is the kernel's parameter block: each parameter at its
-// natural alignment, as LaunchArgs packs it. It is copied before Launch
-// returns. A fault of the kernel shows up in later calls.
+// nothing is what a parameter is read from that the caller has not given, where the
+// driver does not tell how many there are.
+var nothing [1 << 15]byte
+
+// Launch starts the kernel in the stream, which must be of the module's context. Its
+// parameters are in params, each from its offset on. They are copied before Launch
+// returns. A fault of the kernel shows up in later calls. From CUDA 12.4 on, another
+// number of parameters than the kernel has is refused, and bytes that are missing.
 //
-// A cooperative launch needs LaunchArgs, which knows where parameters start.
-func (k *Function) Launch(s *Stream, cfg LaunchConfig, params []byte) error {
-	return k.launchBlock("cuda.Function.Launch", s, cfg, params)
-}
-
-// launchBlock launches with a parameter block, in a frame of its own.
-func (k *Function) launchBlock(call string, s *Stream, cfg LaunchConfig, params []byte) error {
-	if cfg.Cooperative && len(params) > 0 {
-		return refused(call, "use LaunchArgs", "a cooperative launch of %s with a parameter block", k)
-	}
+// The parameters are named to the driver one by one. A packed block would have to
+// have them where the compiler did, which is not where C's alignment says when a
+// parameter is aligned to more than 16 bytes: that of sm_90 starts at an address that
+// is no multiple of 32.
+func (k *Function) Launch(s *Stream, cfg LaunchConfig, params []byte, offsets ...uint16) error {
+	const call = "cuda.Function.Launch"
 	f := newFrame()
 	defer f.free()
-	f.keep[0] = unsafe.Pointer(unsafe.SliceData(params))
-	f.size = uintptr(len(params))
-	var extra uintptr
-	if len(params) > 0 {
-		f.extra = [5]uintptr{launchBufferPointer, uintptr(f.keep[0]),
-			launchBufferSize, uintptr(unsafe.Pointer(&f.size)), launchEnd}
-		extra = uintptr(unsafe.Pointer(&f.extra))
+	f.offsets = f.offsets[:0]
+	for i, at := range offsets {
+		f.offsets = append(f.offsets, int(at))
+		if int(at) >= len(params) {
+			return refused(call, "give a block that holds all parameters", "parameter %d of %s starts at byte %d of %d", i, k, at, len(params))
+		}
 	}
-	return k.launch(call, f, s, cfg, 0, extra)
+	if len(params) > 0 && len(offsets) == 0 {
+		return refused(call, "say where each parameter starts", "%d bytes of parameters of %s without offsets", len(params), k)
+	}
+	return k.launch(call, f, s, cfg, params)
 }
 
 // LaunchArgs is Launch with the parameters given as values, each of the size
@@ -86,33 +84,41 @@ func (k *Function) launchBlock(call string, s *Stream, cfg LaunchConfig, params 
 // those, which have C's layout. An int has no fixed size in C and is refused. An
 // error names the argument that cannot be passed.
 //
-// The driver cannot check the types: arguments that differ from the
-// kernel's parameters in size or number make it read wrong ones.
+// The driver cannot check the types, and before CUDA 12.4 not the number either:
+// arguments that differ from the kernel's parameters make it read wrong ones.
 func (k *Function) LaunchArgs(s *Stream, cfg LaunchConfig, args ...any) error {
-	const call = "cuda.Function.LaunchArgs"
 	f := newFrame()
 	defer f.free()
 	if err := f.pack(k, args); err != nil {
 		return err
 	}
-	if !cfg.Cooperative {
-		return k.launchBlock(call, s, cfg, f.packed)
+	return k.launch("cuda.Function.LaunchArgs", f, s, cfg, f.packed)
+}
+
+// point fills f.pointers with the addresses of the parameters in the block, which
+// f.keep holds in place.
+func (f *frame) point(call string, k *Function, block []byte) error {
+	if k.known && len(f.offsets) != len(k.sizes) {
+		return refused(call, "give what the kernel declares", "%d parameters for %s, which has %d", len(f.offsets), k, len(k.sizes))
 	}
+	base := unsafe.Pointer(unsafe.SliceData(block))
+	f.keep[0] = base
 	f.pointers = f.pointers[:0]
-	base := unsafe.Pointer(unsafe.SliceData(f.packed))
-	for _, offset := range f.offsets {
-		f.pointers = append(f.pointers, uintptr(unsafe.Add(base, offset)))
+	for i, at := range f.offsets {
+		if k.known && k.sizes[i] > uint64(len(block)-at) {
+			return refused(call, "give what the kernel declares", "parameter %d of %s has %d bytes, of which there are %d", i, k, k.sizes[i], len(block)-at)
+		}
+		f.pointers = append(f.pointers, uintptr(unsafe.Add(base, at)))
 	}
-	var params uintptr
-	if len(f.pointers) > 0 {
-		params = uintptr(unsafe.Pointer(unsafe.SliceData(f.pointers)))
+	for n := 0; !k.known && n < 64; n++ {
+		f.pointers = append(f.pointers, uintptr(unsafe.Pointer(&nothing)))
 	}
-	return k.launch(call, f, s, cfg, params, 0)
+	return nil
 }
 
 // launch calls cuLaunchKernel (function, grid, block, shared bytes, stream,
 // parameters, extra) or cuLaunchCooperativeKernel, which has no extra.
-func (k *Function) launch(call string, f *frame, s *Stream, cfg LaunchConfig, params, extra uintptr) error {
+func (k *Function) launch(call string, f *frame, s *Stream, cfg LaunchConfig, block []byte) error {
 	sym, n := SymLaunchKernel, 11
 	if cfg.Cooperative {
 		sym, n = SymLaunchCooperativeKernel, 10
@@ -133,9 +139,16 @@ func (k *Function) launch(call string, f *frame, s *Stream, cfg LaunchConfig, pa
 	case !okGrid || !okBlock:
 		return refused(call, "where there is nothing to do, launch nothing", "%s, grid %s, block %s: X is 0", k, g, b)
 	}
+	if err := f.point(call, k, block); err != nil {
+		return err
+	}
+	var params uintptr
+	if len(f.offsets) > 0 {
+		params = uintptr(unsafe.Pointer(unsafe.SliceData(f.pointers)))
+	}
 	f.args = [12]uintptr{
 		k.handle, uintptr(g.X), uintptr(g.Y), uintptr(g.Z), uintptr(b.X), uintptr(b.Y), uintptr(b.Z),
-		uintptr(cfg.SharedBytes), s.handle, params, extra,
+		uintptr(cfg.SharedBytes), s.handle, params, 0,
 	}
 	if err := s.ctx.run(sym, f, n); err != nil {
 		return about(k.explain(err, b, cfg.SharedBytes), "%s, grid %s, block %s, in %s", k, g, b, s)

@@ -136,7 +136,7 @@ func TestHotCallsAllocateNothing(t *testing.T) {
 	defer cancel()
 	var err error
 	for name, f := range map[string]func(){
-		"Launch":       func() { err = k.Launch(stream, LaunchConfig{Grid: D1(5)}, params) },
+		"Launch":       func() { err = k.Launch(stream, LaunchConfig{Grid: D1(5)}, params, 0, 8, 16) },
 		"CopyToDevice": func() { err = stream.CopyToDevice(1, buf) },
 		"CopyToHost":   func() { err = stream.CopyToHost(buf, 1) },
 		"CopyDevice":   func() { err = stream.CopyDevice(1, 2, 3) },

@@ -68,7 +68,8 @@ func (m *Module) Function(name string) (*Function, error) {
 	if err != nil {
 		return nil, named(err, "kernel", name)
 	}
-	return &Function{module: m, name: name, handle: h}, nil
+	sizes, known := m.parameters(h)
+	return &Function{module: m, name: name, handle: h, sizes: sizes, known: known}, nil
 }
 
 // Global finds a variable of the module: its address and size in bytes.
@@ -108,6 +109,8 @@ type Function struct {
 	module *Module
 	name   string
 	handle uintptr
+	sizes  []uint64 // of its parameters, in bytes
+	known  bool     // the driver tells them, from CUDA 12.4 on
 }
 
 // acquire keeps the kernel's module loaded until k.module.release.

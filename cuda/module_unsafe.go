@@ -1,6 +1,9 @@
 package cuda
 
-import "unsafe"
+import (
+	"errors"
+	"unsafe"
+)
 
 // The options of the JIT compiler (CUjit_option) that load uses.
 const (
@@ -51,6 +54,24 @@ func (m *Module) global(name []byte) (p Ptr, n uint64, err error) {
 	err = m.ctx.call(SymModuleGetGlobal, uintptr(unsafe.Pointer(&p)), uintptr(unsafe.Pointer(&n)), m.handle,
 		uintptr(unsafe.Pointer(unsafe.SliceData(name))))
 	return p, n, err
+}
+
+// parameters asks the driver for the sizes of a kernel's parameters; known is false
+// where it does not tell them.
+func (m *Module) parameters(kernel uintptr) (sizes []uint64, known bool) {
+	for m.ctx.driver.has[SymFuncGetParamInfo] && len(sizes) < maxParameters {
+		var offset, size uint64
+		err := m.ctx.call(SymFuncGetParamInfo, kernel, uintptr(len(sizes)),
+			uintptr(unsafe.Pointer(&offset)), uintptr(unsafe.Pointer(&size)))
+		if errors.Is(err, InvalidValue) {
+			return sizes, true // there are no more
+		}
+		if err != nil {
+			break
+		}
+		sizes = append(sizes, size)
+	}
+	return nil, false
 }
 
 func (k *Function) attribute(a FunctionAttribute) (int, error) {

@@ -36,7 +36,7 @@ type script struct {
 func newScript(t *testing.T) *script {
 	s := &script{
 		t: t, version: 13000, devices: 2, next: 0x1000,
-		missing: make(map[Symbol]bool),
+		missing: map[Symbol]bool{SymFuncGetParamInfo: true},
 		answers: make(map[Symbol]func([]uintptr) Result),
 		current: make(map[int]uintptr),
 		owner:   make(map[uintptr]uintptr),

@@ -60,6 +60,7 @@ const (
 	SymModuleGetGlobal
 	SymFuncGetAttribute
 	SymFuncSetAttribute
+	SymFuncGetParamInfo
 	SymOccupancyMaxActiveBlocks
 	SymLaunchKernel
 	SymLaunchCooperativeKernel
@@ -123,6 +124,7 @@ var symbolNames = [numSymbols]struct{ name, since string }{
 	SymModuleGetGlobal:             {"cuModuleGetGlobal_v2", "3.2"},
 	SymFuncGetAttribute:            {"cuFuncGetAttribute", "2.2"},
 	SymFuncSetAttribute:            {"cuFuncSetAttribute", "9.0"},
+	SymFuncGetParamInfo:            {"cuFuncGetParamInfo", "12.4"},
 	SymOccupancyMaxActiveBlocks:    {"cuOccupancyMaxActiveBlocksPerMultiprocessor", "6.5"},
 	SymLaunchKernel:                {"cuLaunchKernel", "4.0"},
 	SymLaunchCooperativeKernel:     {"cuLaunchCooperativeKernel", "9.0"},

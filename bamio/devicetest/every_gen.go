@@ -93,7 +93,7 @@ func (k *kernels) EverySync(stream *cuda.Stream, cfg cuda.LaunchConfig, engine c
 	binary.LittleEndian.PutUint32(params[24:], blocks)
 	binary.LittleEndian.PutUint64(params[32:], uint64(data))
 	binary.LittleEndian.PutUint64(params[40:], uint64(status))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8, 16, 24, 32, 40)
 }
 
 // EverySyncFunction is every_sync, for its attributes and occupancy.
@@ -107,7 +107,7 @@ func (k *kernels) EveryAsync(stream *cuda.Stream, cfg cuda.LaunchConfig, engine 
 	binary.LittleEndian.PutUint64(params[0:], uint64(engine))
 	binary.LittleEndian.PutUint64(params[8:], first)
 	binary.LittleEndian.PutUint64(params[16:], uint64(status))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 8, 16)
 }
 
 // EveryAsyncFunction is every_async, for its attributes and occupancy.
@@ -122,7 +122,7 @@ func (k *kernels) EveryRequest(stream *cuda.Stream, cfg cuda.LaunchConfig, engin
 	binary.LittleEndian.PutUint32(params[8:], kind)
 	binary.LittleEndian.PutUint64(params[16:], argument)
 	binary.LittleEndian.PutUint64(params[24:], uint64(status))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 8, 16, 24)
 }
 
 // EveryRequestFunction is every_request, for its attributes and occupancy.

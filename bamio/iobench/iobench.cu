@@ -204,8 +204,8 @@ extern "C" __global__ void run_load(const Engine* e, const Load l) {
     for (uint64_t t = 0; t < l.turns; t++) {
         turn(g, p, m, l, e->drive_count, warp, t, &sums);
         // A drive that is gone, or fails everything, must not keep the GPU for
-        // all turns.
-        if (g.any(sums.over || (sums.errors >= 8 && sums.reads + sums.writes == 0))) break;
+        // all turns. A single lane may well meet bad blocks only.
+        if (g.any(sums.over) || (g.any(sums.errors >= 8) && !g.any(sums.reads + sums.writes != 0))) break;
         if (p.stop != nullptr && t % 64 == 63 && from_leader(g, load_relaxed_sys(p.stop)) != 0) break;
     }
     add_sums(r, sums);

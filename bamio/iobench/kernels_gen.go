@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1a5cff58d137c57f9fb84e928538da7d32ae632f8d74d5af8c788c0ad1fa0db1
+// sha256:be9ea22cf686c833b5e113ca1f9fd9733760633aaac0ffaf09549d2516f0b601
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte
@@ -104,7 +104,7 @@ func (k *kernels) RunLoad(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Ptr
 	params := block[:104]
 	binary.LittleEndian.PutUint64(params[0:], uint64(e))
 	copy(params[8:104], unsafe.Slice((*byte)(unsafe.Pointer(l)), 96))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8)
 }
 
 // RunLoadFunction is run_load, for its attributes and occupancy.
@@ -119,7 +119,7 @@ func (k *kernels) Mailbox(stream *cuda.Stream, cfg cuda.LaunchConfig, words cuda
 	binary.LittleEndian.PutUint32(params[8:], rounds)
 	binary.LittleEndian.PutUint64(params[16:], limitNs)
 	binary.LittleEndian.PutUint64(params[24:], uint64(out))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 8, 16, 24)
 }
 
 // MailboxFunction is mailbox, for its attributes and occupancy.

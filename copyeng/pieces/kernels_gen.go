@@ -96,7 +96,7 @@ func (k *kernels) MovePieces(stream *cuda.Stream, cfg cuda.LaunchConfig, frames 
 	binary.LittleEndian.PutUint64(params[16:], uint64(list))
 	binary.LittleEndian.PutUint32(params[24:], n)
 	binary.LittleEndian.PutUint32(params[28:], load)
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8, 16, 24, 28)
 }
 
 // MovePiecesFunction is move_pieces, for its attributes and occupancy.

@@ -207,7 +207,7 @@ func TestKernels(t *testing.T) {
 	params := binary.LittleEndian.AppendUint64(nil, uint64(dev.Ptr()))
 	params = binary.LittleEndian.AppendUint64(params, 100)
 	params = binary.LittleEndian.AppendUint32(params, 2)
-	r.must(f.Launch(s, cuda.LaunchConfig{Grid: cuda.D1(3), Block: cuda.D1(32)}, params))
+	r.must(f.Launch(s, cuda.LaunchConfig{Grid: cuda.D1(3), Block: cuda.D1(32)}, params, 0, 8, 16))
 	r.must(f.LaunchArgs(s, cuda.LaunchConfig{Grid: cuda.D1(3), Block: cuda.D1(32)}, dev, uint64(99), uint32(40)))
 	r.must(s.CopyToHost(out.Bytes(), dev.Ptr()))
 	r.must(r.wait(s))

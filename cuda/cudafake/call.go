@@ -184,6 +184,7 @@ var entries = map[cuda.Symbol]entry{
 	cuda.SymModuleGetGlobal:             {4, []int{3}, current, (*call).moduleGlobal},
 	cuda.SymFuncGetAttribute:            {3, []int{0}, current, (*call).functionAttribute},
 	cuda.SymFuncSetAttribute:            {3, nil, current, (*call).functionSet},
+	cuda.SymFuncGetParamInfo:            {4, []int{2}, current, (*call).functionParam},
 	cuda.SymOccupancyMaxActiveBlocks:    {4, []int{0}, current, (*call).occupancy},
 	cuda.SymLaunchKernel:                {11, nil, current, (*call).launch},
 	cuda.SymLaunchCooperativeKernel:     {10, nil, current, (*call).launchCooperative},

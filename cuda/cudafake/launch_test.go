@@ -97,6 +97,12 @@ func TestFunctionAttributes(t *testing.T) {
 		}
 	}
 	r.is(cuda.InvalidValue, cuda.SymFuncGetAttribute, newCell().at(), 99, small)
+	offset, size := newCell(), newCell()
+	r.ok(cuda.SymFuncGetParamInfo, poke, 0, offset.at(), size.at())
+	if offset.u64() != 0 || size.u64() != 8 {
+		t.Errorf("the parameter is %d bytes at %d", size.u64(), offset.u64())
+	}
+	r.is(cuda.InvalidValue, cuda.SymFuncGetParamInfo, poke, 2, offset.at(), 0)
 	r.ok(cuda.SymFuncSetAttribute, poke, 8, 200000)
 	r.is(cuda.InvalidValue, cuda.SymFuncSetAttribute, poke, 8, 300000)
 	r.is(cuda.InvalidValue, cuda.SymFuncSetAttribute, poke, 4, 3)

@@ -276,6 +276,23 @@ func (c *call) functionAttribute() cuda.Result {
 	return cuda.Success
 }
 
+// functionParam tells where a parameter is and how long.
+func (c *call) functionParam() cuda.Result {
+	f, r := c.function(0)
+	if r != cuda.Success {
+		return r
+	}
+	i := c.u64(1)
+	if i >= uint64(len(f.params)) {
+		return cuda.InvalidValue
+	}
+	c.put64(2, f.params[i].offset)
+	if c.ptr(3) != 0 {
+		c.put64(3, f.params[i].size)
+	}
+	return cuda.Success
+}
+
 func (c *call) functionSet() cuda.Result {
 	f, r := c.function(0)
 	if r != cuda.Success {

@@ -208,6 +208,11 @@ func (p *parser) product() int {
 	return n
 }
 
+// paramBase is where the parameters of sm_90 start in constant memory. A parameter
+// that is aligned to more than that is elsewhere in the block than its alignment alone
+// would say.
+const paramBase = 0x210
+
 // params reads a kernel's parameters and lays them out one after the other,
 // each aligned, as the driver does.
 func (p *parser) params(k *ptxKernel) {
@@ -215,7 +220,7 @@ func (p *parser) params(k *ptxKernel) {
 	for p.err == nil && p.peek() != ")" {
 		p.expect(".param")
 		v := p.variable()
-		v.offset = (k.paramBytes() + v.align - 1) &^ (v.align - 1)
+		v.offset = (paramBase+k.paramBytes()+v.align-1)&^(v.align-1) - paramBase
 		k.params = append(k.params, v)
 		if p.peek() == "," {
 			p.next()

@@ -29,6 +29,7 @@ func TestParameterLayout(t *testing.T) {
 		{".param .u64 .ptr .align 1 k_param_0", []uint64{0}, 8},
 		{".param .u32 a, .param .align 8 .b8 s[24], .param .u8 c", []uint64{0, 8, 32}, 33},
 		{".param .align 16 .b8 s[2][8]", []uint64{0}, 16},
+		{".param .u32 a, .param .align 64 .b8 s[64], .param .u64 b", []uint64{0, 48, 112}, 120},
 	} {
 		p, err := parsePTX(ptxHead + ".visible .entry k(" + row.params + ") { ret; }")
 		if err != nil {

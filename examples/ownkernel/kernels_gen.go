@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:80ab72aac6e627463c39ea15242d8ae43ce3473162b340c76667b4c93c43fc91
+// sha256:87fd623389c519954a74fcbc86c6a20a1d6cea9eb28180710c205590659f98c8
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte
@@ -96,7 +96,7 @@ func (k *kernels) Histogram(stream *cuda.Stream, cfg cuda.LaunchConfig, a *triti
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
 	binary.LittleEndian.PutUint64(params[64:], uint64(bins))
 	binary.LittleEndian.PutUint64(params[72:], uint64(failed))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // HistogramFunction is histogram, for its attributes and occupancy.

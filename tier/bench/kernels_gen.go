@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:02ce038fcaafbec2efdeebb9455153799499e9535d84bf4cb21894a94cbdadf5
+// sha256:36f132ec0afb458f277b2c4a05d627b576d36ea77f6f42cdb6f9cbb393746d8e
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte
@@ -100,7 +100,7 @@ func (k *kernels) Raw16(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, 
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
 	binary.LittleEndian.PutUint64(params[8:], n)
 	binary.LittleEndian.PutUint64(params[16:], uint64(sum))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8, 16)
 }
 
 // Raw16Function is raw_16, for its attributes and occupancy.
@@ -114,7 +114,7 @@ func (k *kernels) Raw4(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
 	binary.LittleEndian.PutUint64(params[8:], n)
 	binary.LittleEndian.PutUint64(params[16:], uint64(sum))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 8, 16)
 }
 
 // Raw4Function is raw_4, for its attributes and occupancy.
@@ -131,7 +131,7 @@ func (k *kernels) Tiered16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
 	binary.LittleEndian.PutUint64(params[64:], n)
 	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // Tiered16Function is tiered_16, for its attributes and occupancy.
@@ -148,7 +148,7 @@ func (k *kernels) Tiered4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
 	binary.LittleEndian.PutUint64(params[64:], n)
 	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
-	return k.functions[3].Launch(stream, cfg, params)
+	return k.functions[3].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // Tiered4Function is tiered_4, for its attributes and occupancy.
@@ -163,7 +163,7 @@ func (k *kernels) RawRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.
 	binary.LittleEndian.PutUint64(params[8:], n)
 	binary.LittleEndian.PutUint64(params[16:], reads)
 	binary.LittleEndian.PutUint64(params[24:], uint64(sum))
-	return k.functions[4].Launch(stream, cfg, params)
+	return k.functions[4].Launch(stream, cfg, params, 0, 8, 16, 24)
 }
 
 // RawRandom8Function is raw_random_8, for its attributes and occupancy.
@@ -181,7 +181,7 @@ func (k *kernels) TieredRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, r *l
 	binary.LittleEndian.PutUint64(params[64:], n)
 	binary.LittleEndian.PutUint64(params[72:], reads)
 	binary.LittleEndian.PutUint64(params[80:], uint64(sum))
-	return k.functions[5].Launch(stream, cfg, params)
+	return k.functions[5].Launch(stream, cfg, params, 0, 64, 72, 80)
 }
 
 // TieredRandom8Function is tiered_random_8, for its attributes and occupancy.
@@ -198,7 +198,7 @@ func (k *kernels) Cursor16(stream *cuda.Stream, cfg cuda.LaunchConfig, r *layout
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(r)), 64))
 	binary.LittleEndian.PutUint64(params[64:], uint64(sum))
 	binary.LittleEndian.PutUint64(params[72:], uint64(failed))
-	return k.functions[6].Launch(stream, cfg, params)
+	return k.functions[6].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // Cursor16Function is cursor_16, for its attributes and occupancy.
@@ -217,7 +217,7 @@ func (k *kernels) Faults(stream *cuda.Stream, cfg cuda.LaunchConfig, r *layout.A
 	binary.LittleEndian.PutUint64(params[72:], each)
 	binary.LittleEndian.PutUint64(params[80:], seed)
 	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
-	return k.functions[7].Launch(stream, cfg, params)
+	return k.functions[7].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
 }
 
 // FaultsFunction is faults, for its attributes and occupancy.

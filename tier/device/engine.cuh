@@ -234,8 +234,10 @@ struct alignas(64) Engine {
     uint64_t moves;  // Moves[kMoveStripes]
 };
 
-// ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it.
-struct alignas(64) ArrayRef {
+// ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it. Not
+// aligned to more than 16: parameters of sm_90 start at no multiple of 32, so that a
+// packed block of parameters would have a gap that no rule of C explains.
+struct alignas(16) ArrayRef {
     uint32_t version; // kTierVersion
     uint8_t element_shift;
     uint8_t page_shift;

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:fc4fce89c8b7b6457f27f5afb5ce718326dc7a7e311523c31bc8bede2836cc5c
+// sha256:f9d644559cf29147329692ae070443afe53dd4c07afa485f67a29569cca1b32a
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
@@ -111,7 +111,7 @@ func (k *kernels) AccessByIndex(stream *cuda.Stream, cfg cuda.LaunchConfig, a *l
 	binary.LittleEndian.PutUint64(params[80:], n)
 	binary.LittleEndian.PutUint64(params[88:], uint64(buffer))
 	binary.LittleEndian.PutUint64(params[96:], uint64(report))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 72, 80, 88, 96)
 }
 
 // AccessByIndexFunction is access_by_index, for its attributes and occupancy.
@@ -131,7 +131,7 @@ func (k *kernels) AccessInRun(stream *cuda.Stream, cfg cuda.LaunchConfig, a *lay
 	binary.LittleEndian.PutUint64(params[80:], n)
 	binary.LittleEndian.PutUint64(params[88:], uint64(buffer))
 	binary.LittleEndian.PutUint64(params[96:], uint64(report))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 72, 80, 88, 96)
 }
 
 // AccessInRunFunction is access_in_run, for its attributes and occupancy.
@@ -148,7 +148,7 @@ func (k *kernels) PinPages(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Pt
 	binary.LittleEndian.PutUint64(params[24:], uint64(frames))
 	binary.LittleEndian.PutUint32(params[32:], unpin)
 	binary.LittleEndian.PutUint64(params[40:], uint64(report))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 8, 16, 24, 32, 40)
 }
 
 // PinPagesFunction is pin_pages, for its attributes and occupancy.
@@ -161,7 +161,7 @@ func (k *kernels) FlushDirty(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(e))
 	binary.LittleEndian.PutUint64(params[8:], uint64(report))
-	return k.functions[3].Launch(stream, cfg, params)
+	return k.functions[3].Launch(stream, cfg, params, 0, 8)
 }
 
 // FlushDirtyFunction is flush_dirty, for its attributes and occupancy.

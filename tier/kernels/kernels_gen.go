@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4b87ac95172243b0a2b9b13e20561af906338c91d9a537f7f80df2af2b19c273
+// sha256:4a7c876c5778def8b7fe222d3bd8ac637b876842eb7d98b456ab2d9757eecf35
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte
@@ -102,7 +102,7 @@ func (k *Kernels) CopyElements(stream *cuda.Stream, cfg cuda.LaunchConfig, a *la
 	binary.LittleEndian.PutUint64(params[72:], to)
 	binary.LittleEndian.PutUint64(params[80:], count)
 	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
 }
 
 // CopyElementsFunction is copy_elements, for its attributes and occupancy.
@@ -120,7 +120,7 @@ func (k *Kernels) AddElements(stream *cuda.Stream, cfg cuda.LaunchConfig, a *lay
 	binary.LittleEndian.PutUint64(params[64:], uint64(index))
 	binary.LittleEndian.PutUint64(params[72:], count)
 	binary.LittleEndian.PutUint64(params[80:], uint64(sum))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 72, 80)
 }
 
 // AddElementsFunction is add_elements, for its attributes and occupancy.
@@ -137,7 +137,7 @@ func (k *Kernels) SumRuns(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
 	binary.LittleEndian.PutUint64(params[64:], uint64(sum))
 	binary.LittleEndian.PutUint64(params[72:], uint64(failed))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // SumRunsFunction is sum_runs, for its attributes and occupancy.
@@ -157,7 +157,7 @@ func (k *Kernels) MoveRuns(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout
 	binary.LittleEndian.PutUint64(params[80:], count)
 	binary.LittleEndian.PutUint64(params[88:], uint64(data))
 	binary.LittleEndian.PutUint64(params[96:], uint64(status))
-	return k.functions[3].Launch(stream, cfg, params)
+	return k.functions[3].Launch(stream, cfg, params, 0, 64, 72, 80, 88, 96)
 }
 
 // MoveRunsFunction is move_runs, for its attributes and occupancy.
@@ -171,7 +171,7 @@ func (k *Kernels) FlushPages(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.
 	binary.LittleEndian.PutUint64(params[0:], uint64(e))
 	binary.LittleEndian.PutUint64(params[8:], uint64(done))
 	binary.LittleEndian.PutUint64(params[16:], uint64(status))
-	return k.functions[4].Launch(stream, cfg, params)
+	return k.functions[4].Launch(stream, cfg, params, 0, 8, 16)
 }
 
 // FlushPagesFunction is flush_pages, for its attributes and occupancy.

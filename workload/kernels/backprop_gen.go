@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:87120339d42b71d77770160d8f856b92403afb746e94c5557a5f0e24190051b2
+// sha256:bfbbee341a7dbaa6a6c43aa8c5095d2a300bfff7a03e514552966422cdb96b9f
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte
@@ -111,7 +111,7 @@ func (k *Backprop) BackpropForward(stream *cuda.Stream, cfg cuda.LaunchConfig, i
 	binary.LittleEndian.PutUint64(params[192:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[200:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[208:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 128, 192, 200, 208)
 }
 
 // BackpropForwardFunction is backprop_forward, for its attributes and occupancy.
@@ -138,7 +138,7 @@ func (k *Backprop) BackpropAdjust(stream *cuda.Stream, cfg cuda.LaunchConfig, in
 	binary.LittleEndian.PutUint64(params[200:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[208:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[216:], uint64(outcome))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 128, 192, 200, 208, 216)
 }
 
 // BackpropAdjustFunction is backprop_adjust, for its attributes and occupancy.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5e41e1f7d9db8520c7a038d73fecd57a46a0a4c95961d7afbaa753251cf94641
+// sha256:9d0c4c568e75aef501fc5e668fb04075918f1e73fbb07f9af19f88217afbd7fa
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte
@@ -99,7 +99,7 @@ func (k *BFS) BfsClear(stream *cuda.Stream, cfg cuda.LaunchConfig, levels *triti
 	binary.LittleEndian.PutUint64(params[64:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[72:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[80:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 72, 80)
 }
 
 // BfsClearFunction is bfs_clear, for its attributes and occupancy.
@@ -116,7 +116,7 @@ func (k *BFS) BfsStart(stream *cuda.Stream, cfg cuda.LaunchConfig, levels *triti
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(levels)), 64))
 	binary.LittleEndian.PutUint64(params[64:], source)
 	binary.LittleEndian.PutUint64(params[72:], uint64(outcome))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // BfsStartFunction is bfs_start, for its attributes and occupancy.
@@ -141,7 +141,7 @@ func (k *BFS) BfsExpand(stream *cuda.Stream, cfg cuda.LaunchConfig, offsets *tri
 	copy(params[128:192], unsafe.Slice((*byte)(unsafe.Pointer(levels)), 64))
 	binary.LittleEndian.PutUint32(params[192:], depth)
 	binary.LittleEndian.PutUint64(params[200:], uint64(outcome))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 64, 128, 192, 200)
 }
 
 // BfsExpandFunction is bfs_expand, for its attributes and occupancy.

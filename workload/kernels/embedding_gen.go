@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:86a57f86e43a73fecd237168126142b31f260da8622655f739d858bcc7f4fbd7
+// sha256:ee232dc4880cecaf20907b66cb6e10aa74592c8313718f222d1935f7ef9cfebd
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte
@@ -104,7 +104,7 @@ func (k *Embedding) EmbeddingGather(stream *cuda.Stream, cfg cuda.LaunchConfig, 
 	binary.LittleEndian.PutUint64(params[152:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[160:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[168:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 128, 136, 144, 152, 160, 168)
 }
 
 // EmbeddingGatherFunction is embedding_gather, for its attributes and occupancy.

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5586361af909dadea1fb01c17771e050a4cdeb6543097ca75310e00a807a7857
+// sha256:d99a7913bcb547f64d64dfae7963688eebf9328991c20f3fc0a11e80d2fa4aec
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte
@@ -112,7 +112,7 @@ func (k *Hotspot) HotspotHeat(stream *cuda.Stream, cfg cuda.LaunchConfig, from *
 	binary.LittleEndian.PutUint64(params[224:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[232:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[240:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 128, 192, 200, 204, 208, 212, 216, 224, 232, 240)
 }
 
 // HotspotHeatFunction is hotspot_heat, for its attributes and occupancy.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fbea200e94a2b813c79bcd7aa6ff8f02fdc5499efab0956e6ecca543062b031f
+// sha256:6ae63527b4a2640950277d575ca14e28af08da31c790c9b0c97972b8fe6cbd13
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte
@@ -111,7 +111,7 @@ func (k *Pagerank) PagerankContribute(stream *cuda.Stream, cfg cuda.LaunchConfig
 	binary.LittleEndian.PutUint64(params[192:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[200:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[208:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 128, 192, 200, 208)
 }
 
 // PagerankContributeFunction is pagerank_contribute, for its attributes and occupancy.
@@ -141,7 +141,7 @@ func (k *Pagerank) PagerankPull(stream *cuda.Stream, cfg cuda.LaunchConfig, offs
 	binary.LittleEndian.PutUint64(params[256:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[264:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[272:], uint64(outcome))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 128, 192, 256, 264, 272)
 }
 
 // PagerankPullFunction is pagerank_pull, for its attributes and occupancy.

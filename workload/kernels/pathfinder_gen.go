@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4cb0a535087a4eef6874c1b5275e1e47de660b8b2c1c149d7cd75f50f1235915
+// sha256:ceb8dcd0b28aa9c3a9310d2ece648d95464b83da4b9c5a5bbfc69c4ddef5443b
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte
@@ -102,7 +102,7 @@ func (k *Pathfinder) PathfinderFirst(stream *cuda.Stream, cfg cuda.LaunchConfig,
 	binary.LittleEndian.PutUint64(params[128:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[136:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[144:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 128, 136, 144)
 }
 
 // PathfinderFirstFunction is pathfinder_first, for its attributes and occupancy.
@@ -130,7 +130,7 @@ func (k *Pathfinder) PathfinderRows(stream *cuda.Stream, cfg cuda.LaunchConfig, 
 	binary.LittleEndian.PutUint64(params[208:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[216:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[224:], uint64(outcome))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 128, 192, 200, 208, 216, 224)
 }
 
 // PathfinderRowsFunction is pathfinder_rows, for its attributes and occupancy.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8526f7ec76bf22230184d97c684e4d80c6363b13897746c02d6d3130bd6d35c8
+// sha256:eda4153db5ec95caf6ddf402ec4642796356cb09b59689a4753e5978adbb5373
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte
@@ -101,7 +101,7 @@ func (k *Srad) SradNoise(stream *cuda.Stream, cfg cuda.LaunchConfig, image *trit
 	binary.LittleEndian.PutUint64(params[80:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[88:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[96:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 72, 80, 88, 96)
 }
 
 // SradNoiseFunction is srad_noise, for its attributes and occupancy.
@@ -140,7 +140,7 @@ func (k *Srad) SradDerive(stream *cuda.Stream, cfg cuda.LaunchConfig, image *tri
 	binary.LittleEndian.PutUint64(params[392:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[400:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[408:], uint64(outcome))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 128, 192, 256, 320, 384, 392, 400, 408)
 }
 
 // SradDeriveFunction is srad_derive, for its attributes and occupancy.
@@ -179,7 +179,7 @@ func (k *Srad) SradDiffuse(stream *cuda.Stream, cfg cuda.LaunchConfig, image *tr
 	binary.LittleEndian.PutUint64(params[392:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[400:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[408:], uint64(outcome))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 64, 128, 192, 256, 320, 384, 392, 400, 408)
 }
 
 // SradDiffuseFunction is srad_diffuse, for its attributes and occupancy.

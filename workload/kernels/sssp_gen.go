@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3d939d5dd2072da49791f4b617b34262b1d742874da06fcdb67852f68f0bc79d
+// sha256:dca27adad533d8a308721de05f1d700b84282518a56ac75f263afcd7e2766ef0
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte
@@ -108,7 +108,7 @@ func (k *SSSP) SsspClear(stream *cuda.Stream, cfg cuda.LaunchConfig, costs *trit
 	binary.LittleEndian.PutUint64(params[192:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[200:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[208:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 128, 192, 200, 208)
 }
 
 // SsspClearFunction is sssp_clear, for its attributes and occupancy.
@@ -133,7 +133,7 @@ func (k *SSSP) SsspStart(stream *cuda.Stream, cfg cuda.LaunchConfig, costs *trit
 	copy(params[128:192], unsafe.Slice((*byte)(unsafe.Pointer(mask)), 64))
 	binary.LittleEndian.PutUint64(params[192:], source)
 	binary.LittleEndian.PutUint64(params[200:], uint64(outcome))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 128, 192, 200)
 }
 
 // SsspStartFunction is sssp_start, for its attributes and occupancy.
@@ -169,7 +169,7 @@ func (k *SSSP) SsspRelax(stream *cuda.Stream, cfg cuda.LaunchConfig, offsets *tr
 	copy(params[256:320], unsafe.Slice((*byte)(unsafe.Pointer(nexts)), 64))
 	copy(params[320:384], unsafe.Slice((*byte)(unsafe.Pointer(mask)), 64))
 	binary.LittleEndian.PutUint64(params[384:], uint64(outcome))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0, 64, 128, 192, 256, 320, 384)
 }
 
 // SsspRelaxFunction is sssp_relax, for its attributes and occupancy.
@@ -193,7 +193,7 @@ func (k *SSSP) SsspSettle(stream *cuda.Stream, cfg cuda.LaunchConfig, costs *tri
 	copy(params[64:128], unsafe.Slice((*byte)(unsafe.Pointer(nexts)), 64))
 	copy(params[128:192], unsafe.Slice((*byte)(unsafe.Pointer(mask)), 64))
 	binary.LittleEndian.PutUint64(params[192:], uint64(outcome))
-	return k.functions[3].Launch(stream, cfg, params)
+	return k.functions[3].Launch(stream, cfg, params, 0, 64, 128, 192)
 }
 
 // SsspSettleFunction is sssp_settle, for its attributes and occupancy.

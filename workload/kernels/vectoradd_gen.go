@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:918cb75650223ce97f0b4893d4d6b4339037b57272e517b780e5e81692344fae
+// sha256:442ffe045e4708d2099ba80a3200e20a72ae831d4c90dcafae479ce823af2ed8
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
@@ -117,7 +117,7 @@ func (k *VectorAdd) VectoraddPass(stream *cuda.Stream, cfg cuda.LaunchConfig, in
 	binary.LittleEndian.PutUint64(params[256:], uint64(scratch))
 	binary.LittleEndian.PutUint64(params[264:], scratchBytes)
 	binary.LittleEndian.PutUint64(params[272:], uint64(outcome))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 128, 192, 256, 264, 272)
 }
 
 // VectoraddPassFunction is vectoradd_pass, for its attributes and occupancy.

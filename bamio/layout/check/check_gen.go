@@ -170,7 +170,7 @@ func (k *kernels) LayoutProbe(stream *cuda.Stream, cfg cuda.LaunchConfig, engine
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(engine))
 	binary.LittleEndian.PutUint64(params[8:], uint64(out))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8)
 }
 
 // LayoutProbeFunction is layout_probe, for its attributes and occupancy.

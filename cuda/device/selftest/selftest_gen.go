@@ -113,7 +113,7 @@ func (k *kernels) MemoryOps(stream *cuda.Stream, cfg cuda.LaunchConfig, narrow c
 	binary.LittleEndian.PutUint64(params[8:], uint64(wide))
 	binary.LittleEndian.PutUint64(params[16:], uint64(v))
 	binary.LittleEndian.PutUint64(params[24:], uint64(out))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8, 16, 24)
 }
 
 // MemoryOpsFunction is memory_ops, for its attributes and occupancy.
@@ -125,7 +125,7 @@ func (k *kernels) WarpOps(stream *cuda.Stream, cfg cuda.LaunchConfig, out cuda.P
 	defer kernelsBlocks.Put(block)
 	params := block[:8]
 	binary.LittleEndian.PutUint64(params[0:], uint64(out))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0)
 }
 
 // WarpOpsFunction is warp_ops, for its attributes and occupancy.
@@ -137,7 +137,7 @@ func (k *kernels) Geometry(stream *cuda.Stream, cfg cuda.LaunchConfig, out cuda.
 	defer kernelsBlocks.Put(block)
 	params := block[:8]
 	binary.LittleEndian.PutUint64(params[0:], uint64(out))
-	return k.functions[2].Launch(stream, cfg, params)
+	return k.functions[2].Launch(stream, cfg, params, 0)
 }
 
 // GeometryFunction is geometry, for its attributes and occupancy.
@@ -174,7 +174,7 @@ func (k *kernels) Parameters(stream *cuda.Stream, cfg cuda.LaunchConfig, out cud
 	if last {
 		params[136] = 1
 	}
-	return k.functions[3].Launch(stream, cfg, params)
+	return k.functions[3].Launch(stream, cfg, params, 0, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40, 48, 56, 64, 72, 80, 136)
 }
 
 // ParametersFunction is parameters, for its attributes and occupancy.
@@ -187,7 +187,7 @@ func (k *kernels) BlockSum(stream *cuda.Stream, cfg cuda.LaunchConfig, values cu
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(values))
 	binary.LittleEndian.PutUint64(params[8:], uint64(out))
-	return k.functions[4].Launch(stream, cfg, params)
+	return k.functions[4].Launch(stream, cfg, params, 0, 8)
 }
 
 // BlockSumFunction is block_sum, for its attributes and occupancy.
@@ -202,7 +202,7 @@ func (k *kernels) Messages(stream *cuda.Stream, cfg cuda.LaunchConfig, data cuda
 	binary.LittleEndian.PutUint64(params[8:], uint64(flags))
 	binary.LittleEndian.PutUint64(params[16:], uint64(failures))
 	binary.LittleEndian.PutUint32(params[24:], rounds)
-	return k.functions[5].Launch(stream, cfg, params)
+	return k.functions[5].Launch(stream, cfg, params, 0, 8, 16, 24)
 }
 
 // MessagesFunction is messages, for its attributes and occupancy.
@@ -219,7 +219,7 @@ func (k *kernels) Converse(stream *cuda.Stream, cfg cuda.LaunchConfig, ask cuda.
 	binary.LittleEndian.PutUint64(params[24:], uint64(answered))
 	binary.LittleEndian.PutUint32(params[32:], rounds)
 	binary.LittleEndian.PutUint64(params[40:], uint64(failures))
-	return k.functions[6].Launch(stream, cfg, params)
+	return k.functions[6].Launch(stream, cfg, params, 0, 8, 16, 24, 32, 40)
 }
 
 // ConverseFunction is converse, for its attributes and occupancy.
@@ -233,7 +233,7 @@ func (k *kernels) Contend(stream *cuda.Stream, cfg cuda.LaunchConfig, sums cuda.
 	binary.LittleEndian.PutUint64(params[0:], uint64(sums))
 	binary.LittleEndian.PutUint64(params[8:], uint64(lock))
 	binary.LittleEndian.PutUint32(params[16:], times)
-	return k.functions[7].Launch(stream, cfg, params)
+	return k.functions[7].Launch(stream, cfg, params, 0, 8, 16)
 }
 
 // ContendFunction is contend, for its attributes and occupancy.
@@ -246,7 +246,7 @@ func (k *kernels) CudaNames(stream *cuda.Stream, cfg cuda.LaunchConfig, out cuda
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(out))
 	binary.LittleEndian.PutUint64(params[8:], uint64(pairs))
-	return k.functions[8].Launch(stream, cfg, params)
+	return k.functions[8].Launch(stream, cfg, params, 0, 8)
 }
 
 // CudaNamesFunction is cuda_names, for its attributes and occupancy.
@@ -259,7 +259,7 @@ func (k *kernels) Placement(stream *cuda.Stream, cfg cuda.LaunchConfig, sm cuda.
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(sm))
 	binary.LittleEndian.PutUint64(params[8:], uint64(clocks))
-	return k.functions[9].Launch(stream, cfg, params)
+	return k.functions[9].Launch(stream, cfg, params, 0, 8)
 }
 
 // PlacementFunction is placement, for its attributes and occupancy.

@@ -121,7 +121,7 @@ func (k *variants) CompiledFor(stream *cuda.Stream, cfg cuda.LaunchConfig, out c
 	defer variantsBlocks.Put(block)
 	params := block[:8]
 	binary.LittleEndian.PutUint64(params[0:], uint64(out))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0)
 }
 
 // CompiledForFunction is compiled_for, for its attributes and occupancy.
@@ -133,7 +133,7 @@ func (k *variants) WriteMagic(stream *cuda.Stream, cfg cuda.LaunchConfig, out cu
 	defer variantsBlocks.Put(block)
 	params := block[:8]
 	binary.LittleEndian.PutUint64(params[0:], uint64(out))
-	return k.functions[1].Launch(stream, cfg, params)
+	return k.functions[1].Launch(stream, cfg, params, 0)
 }
 
 // WriteMagicFunction is write_magic, for its attributes and occupancy.

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a1a71f3a3744a2bf47c8362183cb75f07040852998b6a90a67599d4ced4537df
+// sha256:46298d6d37009829c460821e2507df82244c8a39cdad0c43c837b635a277cd85
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -266,7 +266,7 @@ func (k *kernels) LayoutProbe(stream *cuda.Stream, cfg cuda.LaunchConfig, engine
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(engine))
 	binary.LittleEndian.PutUint64(params[8:], uint64(out))
-	return k.functions[0].Launch(stream, cfg, params)
+	return k.functions[0].Launch(stream, cfg, params, 0, 8)
 }
 
 // LayoutProbeFunction is layout_probe, for its attributes and occupancy.
