@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:87fd623389c519954a74fcbc86c6a20a1d6cea9eb28180710c205590659f98c8
+// sha256:9acbe6d46a645f47537ef443d33231331071543eb956780c4c553f4eb1f67d78
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -35,6 +35,7 @@ TRITIER_DEVICE array_ref<T> as(const ArrayRef& r) {
 template <class T>
 TRITIER_DEVICE void raw_all(const T* a, uint64_t n, uint64_t* sum) {
     uint64_t s = 0;
+#pragma unroll 4
     for (uint64_t i = thread_number(); i < n; i += thread_count()) s += sum_of(a[i]);
     atomic_add_relaxed_gpu(sum, s);
 }
@@ -99,7 +100,7 @@ extern "C" __global__ void faults(const ArrayRef r, uint32_t op, uint64_t each, 
     Context<DriveStore> t = a.context(warp);
     uint64_t pages = a.length * sizeof(uint64_t) >> a.page_shift, bad = 0;
     for (uint64_t i = 0; i < each; i++) {
-        uint64_t p = mix(seed ^ (static_cast<uint64_t>(warp) << 32 | i)) % pages;
+        uint64_t p = mix(mix(seed) ^ (static_cast<uint64_t>(warp) << 32 | i)) % pages;
         Access x = acquire(g, t, a.first_page + p, op);
         if (x.status != kTierOk) {
             bad++;

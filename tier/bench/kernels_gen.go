@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:36f132ec0afb458f277b2c4a05d627b576d36ea77f6f42cdb6f9cbb393746d8e
+// sha256:547a05b253db3add07db36fa8743cfa9a8baffb67bf00f977630cb8d3d50de46
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -17,7 +17,7 @@
 namespace tritier {
 namespace tier {
 
-constexpr uint32_t kTierVersion = 2;
+constexpr uint32_t kTierVersion = 3;
 
 // How T1's victim is found. Both go round the frames by one hand.
 enum : uint32_t { kT1Clock = 0, kT1Fifo = 1 };
@@ -103,6 +103,13 @@ struct alignas(128) Moves {
     uint64_t pages[kEdges][kBuckets];
 };
 
+// SlotStack is one stack of free slots, on a line of its own. There are as many as
+// stripes of the virtual time, each for its share of the groups: a compare-and-swap on
+// one word serves some hundred thousand of them a second, whoever asks.
+struct alignas(128) SlotStack {
+    uint64_t head; // tag in the high half, first free slot in the low one
+};
+
 // Hot is the words that many warps change, on lines of their own.
 struct alignas(128) Hot {
     alignas(128) uint64_t hand;        // of T1: frames looked at so far; the next is hand % frames
@@ -110,8 +117,7 @@ struct alignas(128) Hot {
     uint32_t used_frames;              // frames that were ever used
     uint32_t starved;                  // groups that have found all frames pinned and try on
     uint32_t frames_needed;            // most frames that were pinned or wanted when kAllPinned came up
-    alignas(128) uint64_t free_slots;  // stack, as free_frames
-    uint64_t lost_slots;               // likewise, those put aside: their slot_order says which queue may still use them
+    alignas(128) uint64_t lost_slots;  // stack, as free_frames, of slots put aside: their slot_order says which queue may still use them
     alignas(128) uint32_t t2_used;     // places of T2's logical size that are taken
     alignas(128) uint64_t log_head;    // of T2's order
     alignas(128) uint64_t log_tail;
@@ -128,6 +134,7 @@ struct alignas(128) Hot {
     alignas(128) uint64_t record_tail; // accesses recorded
     uint64_t record_taken;             // of these, taken by the CPU, as last seen
     uint64_t record_stuck;             // 1 + record_taken where somebody has waited for the CPU in vain
+    SlotStack free_slots[kStripes];
 };
 
 // ReuseParams is placement.ReuseParams.

@@ -109,7 +109,9 @@ TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot) {
                 return kLogFull;
             }
         }
-        uint64_t seen = atomic_cas_acq_rel_gpu(&h->log_tail, n, n + 1);
+        // Relaxed: the entry's own word says that it is written. An order here would
+        // have everybody's last writes waited for between the look and the swap.
+        uint64_t seen = atomic_cas_relaxed_gpu(&h->log_tail, n, n + 1);
         if (seen == n) {
             break;
         }
@@ -150,6 +152,8 @@ TRITIER_DEVICE bool close_log(const Context<S>& t) {
     return true;
 }
 
+constexpr uint32_t kMovedAtOnce = 8; // entries of a lane: loads in flight while all others wait
+
 // compact moves the live entries to the log's young end, in order.
 template <class G, class S>
 TRITIER_SLOW void compact(const G& g, const Context<S>& t) {
@@ -166,28 +170,42 @@ TRITIER_SLOW void compact(const G& g, const Context<S>& t) {
     }
     head = from_leader(g, head);
     tail = from_leader(g, tail);
+    g.sync(); // what the leader has acquired, all lanes have
     uint64_t to = tail;
     for (uint64_t end = tail; end > head;) {
-        uint64_t n = end - 1 - g.rank();
-        bool in = g.rank() < end - head;
-        uint32_t word = in ? load_relaxed_gpu(log_at(t, n)) : 0;
-        uint32_t slot = word & kMaxLocation;
-        bool live = in && load_acquire_gpu(t.slot_order() + slot) == order_mark(n);
-        uint32_t votes = g.ballot(live);
-        if (in) {
-            store_relaxed_gpu(log_at(t, n), 0);
+        uint64_t span = kMovedAtOnce * g.size() < end - head ? kMovedAtOnce * g.size() : end - head;
+        uint32_t slot[kMovedAtOnce];
+        bool live[kMovedAtOnce];
+TRITIER_UNROLL
+        for (uint32_t k = 0; k < kMovedAtOnce; k++) {
+            uint64_t at = k * g.size() + g.rank();
+            live[k] = at < span;
+            slot[k] = (live[k] ? load_relaxed_gpu(log_at(t, end - 1 - at)) : 0) & kMaxLocation;
+        }
+TRITIER_UNROLL
+        for (uint32_t k = 0; k < kMovedAtOnce; k++) {
+            uint64_t at = k * g.size() + g.rank();
+            if (live[k]) {
+                live[k] = load_relaxed_gpu(t.slot_order() + slot[k]) == order_mark(end - 1 - at);
+                store_relaxed_gpu(log_at(t, end - 1 - at), 0);
+            }
         }
         g.sync(); // the places of this round are empty before they are filled again
-        uint64_t place = to - 1 - bits_below(votes, g.lane());
-        // A page may leave T2 right now: its order is 0 then and stays 0.
-        if (live && place != n) {
-            atomic_cas_acq_rel_gpu(t.slot_order() + slot, order_mark(n), order_mark(place));
+TRITIER_UNROLL
+        for (uint32_t k = 0; k < kMovedAtOnce; k++) {
+            uint64_t n = end - 1 - (k * g.size() + g.rank());
+            uint32_t votes = g.ballot(live[k]);
+            uint64_t place = to - 1 - bits_below(votes, g.lane());
+            // A page may leave T2 right now: its order is 0 then and stays 0.
+            if (live[k] && place != n) {
+                atomic_cas_relaxed_gpu(t.slot_order() + slot[k], order_mark(n), order_mark(place));
+            }
+            if (live[k]) {
+                store_relaxed_gpu(log_at(t, place), log_lap(t, place) | slot[k]);
+            }
+            to -= count_bits(votes);
         }
-        if (live) {
-            store_relaxed_gpu(log_at(t, place), log_lap(t, place) | slot);
-        }
-        to -= count_bits(votes);
-        end = end - head < g.size() ? head : end - g.size();
+        end -= span;
         g.sync();
     }
     if (g.leads()) {

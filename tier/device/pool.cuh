@@ -27,8 +27,11 @@ TRITIER_DEVICE uint32_t pop_free(uint64_t* head, const uint32_t* owner) {
     }
 }
 
-// push_free gives i back, after all that the caller's group did with it.
+// push_free gives i back, after all that the caller's group did with it. That may be
+// writes to far memory: they are waited for before the look at the head, not between it
+// and the swap, where others would be faster again and again.
 TRITIER_DEVICE void push_free(uint64_t* head, uint32_t* owner, uint32_t i) {
+    fence_acq_rel_gpu();
     for (;;) {
         uint64_t h = load_relaxed_gpu(head);
         store_relaxed_gpu(owner + i, kFreeMark | static_cast<uint32_t>(h));
@@ -63,14 +66,27 @@ TRITIER_DEVICE void push_frame(const Context<S>& t, uint32_t f) {
     push_free(&t.hot()->free_frames, t.frame_owner(), f);
 }
 
+// pop_slot takes a free slot from the stack of the group's stripe, else from another's.
 template <class S>
 TRITIER_DEVICE uint32_t pop_slot(const Context<S>& t) {
-    return pop_free(&t.hot()->free_slots, t.slot_owner());
+    SlotStack* stacks = t.hot()->free_slots;
+TRITIER_NO_UNROLL
+    for (uint32_t i = 0; i < kStripes; i++) {
+        uint64_t* head = &stacks[(t.stripe + i) % kStripes].head;
+        if (static_cast<uint32_t>(load_relaxed_gpu(head)) != kChainEnd) {
+            uint32_t s = pop_free(head, t.slot_owner());
+            if (s != kNone) {
+                return s;
+            }
+        }
+    }
+    return kNone;
 }
 
+// push_slot gives a slot back, to the stack of the group's stripe.
 template <class S>
 TRITIER_DEVICE void push_slot(const Context<S>& t, uint32_t s) {
-    push_free(&t.hot()->free_slots, t.slot_owner(), s);
+    push_free(&t.hot()->free_slots[t.stripe].head, t.slot_owner(), s);
 }
 
 // lose_slot puts s aside: after a time-out the drive may still write to it, or read

@@ -260,7 +260,7 @@ func (t *tables) forget(p uint64) {
 
 // freeSlot frees a slot that a page or a copy had.
 func (t *tables) freeSlot(at uint32) {
-	t.slots[at] = push(&t.hot.FreeSlots, at)
+	t.slots[at] = push(&t.hot.FreeSlots[at%layout.Stripes].Head, at)
 	t.order[at] = 0
 	t.hot.T2Used--
 }

@@ -123,6 +123,9 @@ func (e *Engine) fill(d decision) error {
 		Stop: uint64(e.io.StopPtr()),
 	}
 	hot := layout.Hot{FreeFrames: layout.ChainEnd, LostSlots: layout.ChainEnd}
+	for i := range hot.FreeSlots {
+		hot.FreeSlots[i].Head = uint64(chain(i, slots))
+	}
 	if d.reuse != nil {
 		p := d.reuse.Report().Params
 		hot.SampleGate = ^uint64(0)
@@ -136,7 +139,7 @@ func (e *Engine) fill(d decision) error {
 	err := errors.Join(
 		e.markPages(d),
 		put(&e.dev.FrameOwner, words(o.Frames, func(int) uint32 { return layout.None })),
-		put(&e.dev.SlotOwner, words(slots, func(i int) uint32 { return layout.FreeMark | chain(i+1, slots) })),
+		put(&e.dev.SlotOwner, words(slots, func(i int) uint32 { return layout.FreeMark | chain(i+layout.Stripes, slots) })),
 		e.table(&e.dev.SlotOrder, 4*uint64(slots), nil),
 		e.table(&e.dev.Fenced, 4*fencedWords(o.Pages), nil),
 		e.table(&e.dev.Fences, 8*uint64(slots), nil),

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f9d644559cf29147329692ae070443afe53dd4c07afa485f67a29569cca1b32a
+// sha256:64ad6b6765fc618e38fad33255126c01f6dbd2874e59567abf194744e24e3936
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

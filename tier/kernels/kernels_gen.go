@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4a7c876c5778def8b7fe222d3bd8ac637b876842eb7d98b456ab2d9757eecf35
+// sha256:9dc8ea9858a106923c8dff4138ad325bcb0f8886759ac0891319fdfa33eb996c
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

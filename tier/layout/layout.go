@@ -9,7 +9,7 @@
 package layout
 
 // TierVersion is kTierVersion of engine.cuh.
-const TierVersion = 2
+const TierVersion = 3
 
 // How T1's victim is found: Engine.T1Policy.
 const (
@@ -122,9 +122,8 @@ type Hot struct {
 	Starved       uint32
 	FramesNeeded  uint32
 	_             [27]uint32
-	FreeSlots     uint64 // as FreeFrames
-	LostSlots     uint64 // likewise, slots put aside
-	_             [14]uint64
+	LostSlots     uint64 // as FreeFrames, slots put aside
+	_             [15]uint64
 	T2Used        uint32
 	_             [31]uint32
 	LogHead       uint64
@@ -149,6 +148,13 @@ type Hot struct {
 	RecordTaken   uint64
 	RecordStuck   uint64
 	_             [13]uint64
+	FreeSlots     [Stripes]SlotStack
+}
+
+// SlotStack is one of the stacks of free slots.
+type SlotStack struct {
+	Head uint64 // as Hot.FreeFrames
+	_    [15]uint64
 }
 
 // ReuseParams is placement.ReuseParams, in the same layout.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bfbbee341a7dbaa6a6c43aa8c5095d2a300bfff7a03e514552966422cdb96b9f
+// sha256:5810769bb49c28858eda8ee2eb6f047bef2e92177c06d01b50acc93c749e775f
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9d0c4c568e75aef501fc5e668fb04075918f1e73fbb07f9af19f88217afbd7fa
+// sha256:0556ea76434bb895515c4048070b5d775acc3c4c9a0d1cf3d385e86af2feff1b
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ee232dc4880cecaf20907b66cb6e10aa74592c8313718f222d1935f7ef9cfebd
+// sha256:2003c97e4fad3c3e3b3ff5ca196cdab60d1320970520f1d34264b68ffef7436f
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d99a7913bcb547f64d64dfae7963688eebf9328991c20f3fc0a11e80d2fa4aec
+// sha256:e90fba1a7444a444aa9e47005310bb06b1bd5efae69b132065a50b60c1492169
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

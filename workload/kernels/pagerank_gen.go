@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6ae63527b4a2640950277d575ca14e28af08da31c790c9b0c97972b8fe6cbd13
+// sha256:55b976e182f59a5800b1be625114185990b644a72abc40bd581aad2d22562ffd
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

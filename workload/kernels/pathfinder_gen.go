@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ceb8dcd0b28aa9c3a9310d2ece648d95464b83da4b9c5a5bbfc69c4ddef5443b
+// sha256:6093b5ced5796c2f3846e1e1b7e39ec0c2b9d5d4226badedafff8f4d1da4ad7a
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:eda4153db5ec95caf6ddf402ec4642796356cb09b59689a4753e5978adbb5373
+// sha256:680eee9da367f2eb6b828b3d271b63b9f0934a24d80bc486ce9fb165edc13919
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

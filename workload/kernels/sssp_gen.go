@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:dca27adad533d8a308721de05f1d700b84282518a56ac75f263afcd7e2766ef0
+// sha256:825307c6b45a915cdf1f4a1c0c02a21f878db821dc4a240e5590da6c54d2b45b
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:442ffe045e4708d2099ba80a3200e20a72ae831d4c90dcafae479ce823af2ed8
+// sha256:461edd2ce0b1f1978a9cf61f1bb367e6f905aed293bc2ab8c09867f35479c7f6
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -167,7 +167,10 @@ inline Found check(World* w) {
     Hot* h = w->hot();
     Found found = check_pages(w);
     uint64_t frames = chain(w, "frames", h->free_frames, reinterpret_cast<uint32_t*>(w->e.frame_owner), w->e.frames);
-    uint64_t slots = chain(w, "slots", h->free_slots, reinterpret_cast<uint32_t*>(w->e.slot_owner), w->e.slots);
+    uint64_t slots = 0;
+    for (const SlotStack& s : h->free_slots) {
+        slots += chain(w, "slots", s.head, reinterpret_cast<uint32_t*>(w->e.slot_owner), w->e.slots);
+    }
     if (found.in[kResidentT1] + frames != h->used_frames) {
         w->problems.report("%llu pages in T1 and %llu free frames of %u used", (unsigned long long)found.in[kResidentT1],
                            (unsigned long long)frames, h->used_frames);

@@ -133,11 +133,16 @@ inline uint32_t no_slot() {
     Config c = small_config();
     Pitfall p("no slot", c);
     p.want("a store", p.store(1, 7), kTierOk);
-    uint64_t head = load_relaxed_gpu(&p.w.hot()->free_slots);
-    store_relaxed_gpu(&p.w.hot()->free_slots, uint64_t{kChainEnd});
+    uint64_t heads[kStripes];
+    for (uint32_t i = 0; i < kStripes; i++) {
+        heads[i] = load_relaxed_gpu(&p.w.hot()->free_slots[i].head);
+        store_relaxed_gpu(&p.w.hot()->free_slots[i].head, uint64_t{kChainEnd});
+    }
     p.want("a load", p.load(2), kNoSlot);
     p.want("a flush", flush_page(p.g, p.t, 1), kNoSlot);
-    store_relaxed_gpu(&p.w.hot()->free_slots, head);
+    for (uint32_t i = 0; i < kStripes; i++) {
+        store_relaxed_gpu(&p.w.hot()->free_slots[i].head, heads[i]);
+    }
     p.want("a load again", p.load(2), kTierOk);
     return p.end();
 }

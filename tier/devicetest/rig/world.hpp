@@ -124,8 +124,7 @@ inline void World::set_up_tiers() {
         memset(reinterpret_cast<void*>(e.copies), 0xff, 4ull * c.frames);
     }
     Hot* h = hot();
-    h->free_frames = h->free_slots = c.start << 32;
-    h->free_frames |= kChainEnd;
+    h->free_frames = c.start << 32 | kChainEnd;
     h->lost_slots = h->free_frames;
     h->hand = (c.start + c.frames - 1) / c.frames * c.frames;
     h->log_head = h->log_tail = c.start;
@@ -136,7 +135,10 @@ inline void World::set_up_tiers() {
         reinterpret_cast<uint32_t*>(e.frame_owner)[f] = kNone;
     }
     for (uint32_t s = 0; s < e.slots; s++) {
-        reinterpret_cast<uint32_t*>(e.slot_owner)[s] = kFreeMark | (s + 1 < e.slots ? s + 1 : kChainEnd);
+        reinterpret_cast<uint32_t*>(e.slot_owner)[s] = kFreeMark | (s + kStripes < e.slots ? s + kStripes : kChainEnd);
+    }
+    for (uint32_t i = 0; i < kStripes; i++) {
+        h->free_slots[i].head = c.start << 32 | (i < e.slots ? i : kChainEnd);
     }
 }
 

@@ -204,6 +204,6 @@ extern "C" __global__ void layout_probe(const Engine* engine, uint32_t* out) {
     out[2] = static_cast<uint32_t>(engine->pages);
     out[3] = engine->frames;
     out[4] = engine->slots;
-    out[5] = static_cast<uint32_t>(reinterpret_cast<const Hot*>(engine->hot)->free_slots);
+    out[5] = static_cast<uint32_t>(reinterpret_cast<const Hot*>(engine->hot)->free_slots[0].head);
     out[6] = reinterpret_cast<const uint32_t*>(engine->slot_owner)[engine->slots - 1];
 }

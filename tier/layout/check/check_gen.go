@@ -13,14 +13,14 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:46298d6d37009829c460821e2507df82244c8a39cdad0c43c837b635a277cd85
+// sha256:9b2cc433ef5d411fb6016ca6cd070fd742bef432424cb203ab92d65e266210ab
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
 
 // The device's own values, from check.cu.
 const (
-	constTierVersion             = 2
+	constTierVersion             = 3
 	constT1Clock                 = 0
 	constT1Fifo                  = 1
 	constBypass                  = 0
@@ -84,14 +84,14 @@ const (
 	constMoveStripes             = 16
 	sizeMoves                    = 1280
 	offsetMovesPages             = 0
-	sizeHot                      = 1408
+	sizeHot                      = 9600
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
 	offsetHotUsedFrames          = 136
 	offsetHotStarved             = 140
 	offsetHotFramesNeeded        = 144
-	offsetHotFreeSlots           = 256
-	offsetHotLostSlots           = 264
+	offsetHotFreeSlots           = 1408
+	offsetHotLostSlots           = 256
 	offsetHotT2Used              = 384
 	offsetHotLogHead             = 512
 	offsetHotLogTail             = 640
