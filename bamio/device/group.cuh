@@ -76,7 +76,10 @@ struct Lanes {
     // warp has diverged, that hold the same p. They stay together until the
     // group is dropped, since every operation waits for all of them.
     TRITIER_DEVICE static Lanes sharing(const void* p) {
-        return Lanes{peers(__activemask(), reinterpret_cast<uint64_t>(p))};
+        uint32_t here = __activemask();
+        uint64_t v = reinterpret_cast<uint64_t>(p);
+        // Mostly all do, which a vote finds faster than a match.
+        return Lanes{__all_sync(here, v == broadcast(here, v, leader(here))) ? here : peers(here, v)};
     }
     TRITIER_DEVICE uint32_t mask() const { return bits; }
     TRITIER_DEVICE uint32_t size() const { return count_bits(bits); }
@@ -85,6 +88,7 @@ struct Lanes {
     TRITIER_DEVICE bool leads() const { return is_leader(bits); }
     TRITIER_DEVICE uint32_t ballot(bool p) const { return __ballot_sync(bits, p); }
     TRITIER_DEVICE bool any(bool p) const { return __any_sync(bits, p) != 0; }
+    TRITIER_DEVICE bool all(bool p) const { return __all_sync(bits, p) != 0; }
     template <class T>
     TRITIER_DEVICE T from(T v, uint32_t lane) const {
         return broadcast(bits, v, lane);

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:aab051b7e6fe699693c299eb2917de3d159011cfb09b30ca862b48189c05f50b
+// sha256:0c010aa503be0935db78c657b8179e09526d315306c930d693e67dea83578c5b
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:be9ea22cf686c833b5e113ca1f9fd9733760633aaac0ffaf09549d2516f0b601
+// sha256:1852931a26b01b60144b8af156142d15216c6489dc061eb00d3484ab7a8aea77
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9acbe6d46a645f47537ef443d33231331071543eb956780c4c553f4eb1f67d78
+// sha256:180282832014aa9d529882af985c6c56f221e3ac8e109f69297973e7902707ae
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -74,7 +74,8 @@ func (r Result) Rate() float64 { return float64(r.Amount) / r.Median.Seconds() }
 // rig is an engine over a drive of memory, and the kernels.
 type rig struct {
 	c      Config
-	k      *kernels
+	hits   *hitKernels
+	faults *faultKernels
 	s      *cuda.Stream
 	out    *cuda.DeviceMemory // a sum and a count of failures
 	drives []*drive.Drive
@@ -92,7 +93,10 @@ func open(ctx context.Context, c Config, policy string, frames, t2 int, pages ui
 }
 
 func (r *rig) open(ctx context.Context, policy string, frames, t2 int) (err error) {
-	if r.k, err = loadKernels(r.c.GPU); err != nil {
+	if r.hits, err = loadHitKernels(r.c.GPU); err != nil {
+		return err
+	}
+	if r.faults, err = loadFaultKernels(r.c.GPU); err != nil {
 		return err
 	}
 	if r.s, err = r.c.GPU.NewStream(); err != nil {
@@ -129,8 +133,11 @@ func (r *rig) close() error {
 	if r.s != nil {
 		errs = append(errs, r.s.Close())
 	}
-	if r.k != nil {
-		errs = append(errs, r.k.Close())
+	if r.hits != nil {
+		errs = append(errs, r.hits.Close())
+	}
+	if r.faults != nil {
+		errs = append(errs, r.faults.Close())
 	}
 	return errors.Join(errs...)
 }

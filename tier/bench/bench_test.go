@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -32,15 +33,32 @@ func TestBench(t *testing.T) {
 	if os.Getenv("RATES") != "" {
 		c = bench.Config{GPU: ctx}
 	}
-	hits, err := bench.Hits(t.Context(), c)
+	registers(t, ctx)
+	for name, measure := range map[string]func(context.Context, bench.Config) ([]bench.Result, error){"hits": bench.Hits, "faults": bench.Faults} {
+		t.Run(name, func(t *testing.T) {
+			list, err := measure(t.Context(), c)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, r := range list {
+				t.Logf("%-36s %8.2f G%s/s  ratio %.2f  (%v to %v)", r.Name, r.Rate()/1e9, r.Unit, r.Ratio, r.Fastest, r.Slowest)
+			}
+		})
+	}
+}
+
+// registers prints what the compiler gave the kernels: how many warps fit hangs on it.
+func registers(t *testing.T, ctx *cuda.Context) {
+	hits, faults, err := bench.Functions(ctx)
 	if err != nil {
 		t.Error(err)
 	}
-	faults, err := bench.Faults(t.Context(), c)
-	if err != nil {
-		t.Error(err)
-	}
-	for _, r := range append(hits, faults...) {
-		t.Logf("%-36s %8.2f G%s/s  ratio %.2f  (%v to %v)", r.Name, r.Rate()/1e9, r.Unit, r.Ratio, r.Fastest, r.Slowest)
+	for _, k := range append(hits, faults...) {
+		n, err := k.Attribute(cuda.FunctionRegisters)
+		local, err2 := k.Attribute(cuda.FunctionLocalBytes)
+		if err != nil || err2 != nil {
+			t.Error(err, err2)
+		}
+		t.Logf("%s: %d registers, %d bytes of local memory", k, n, local)
 	}
 }

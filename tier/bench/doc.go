@@ -3,4 +3,5 @@
 // from T2 while a kernel runs. Everything that is read is compared.
 package bench
 
-//go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type kernels -o kernels_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device bench.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type hitKernels -o hits_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device hits.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type faultKernels -o faults_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device faults.cu

@@ -39,20 +39,20 @@ func Hits(ctx context.Context, c Config) (list []Result, err error) {
 	raw, sum, failed := cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
 	bytes := pages * uint64(c.PageSize)
 	reads := min(uint64(1)<<28, bytes/4)
-	raw16 := func() error { return r.k.Raw16(r.s, grid, raw, bytes/16, sum) }
+	raw16 := func() error { return r.hits.Raw16(r.s, grid, raw, bytes/16, sum) }
 	for _, p := range []pair{
-		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return r.k.Cursor16(r.s, grid, &refs[4], sum, failed) }},
-		{"raw pointer, 16 bytes", "a[i], 16 bytes", bytes, "bytes", raw16, func() error { return r.k.Tiered16(r.s, grid, &refs[4], bytes/16, sum) }},
-		{"raw pointer, 4 bytes", "a[i], 4 bytes", bytes, "bytes", func() error { return r.k.Raw4(r.s, grid, raw, bytes/4, sum) },
-			func() error { return r.k.Tiered4(r.s, grid, &refs[2], bytes/4, sum) }},
+		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Cursor16(r.s, grid, &refs[4], sum, failed) }},
+		{"raw pointer, 16 bytes", "a[i], 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Tiered16(r.s, grid, &refs[4], bytes/16, sum) }},
+		{"raw pointer, 4 bytes", "a[i], 4 bytes", bytes, "bytes", func() error { return r.hits.Raw4(r.s, grid, raw, bytes/4, sum) },
+			func() error { return r.hits.Tiered4(r.s, grid, &refs[2], bytes/4, sum) }},
 	} {
 		if list, err = r.compare(ctx, list, p, true); err != nil {
 			return list, err
 		}
 	}
 	return r.compare(ctx, list, pair{"raw pointer, random 8 bytes", "a[i], random 8 bytes", reads, "reads",
-		func() error { return r.k.RawRandom8(r.s, grid, raw, bytes/8, reads, sum) },
-		func() error { return r.k.TieredRandom8(r.s, grid, &refs[3], bytes/8, reads, sum) }}, false)
+		func() error { return r.hits.RawRandom8(r.s, grid, raw, bytes/8, reads, sum) },
+		func() error { return r.hits.TieredRandom8(r.s, grid, &refs[3], bytes/8, reads, sum) }}, false)
 }
 
 // compare measures both kernels. same: both sum the same bytes, in whatever order.

@@ -23,7 +23,7 @@ TRITIER_DEVICE uint64_t tick_slow(const Context<S>& t, uint32_t page, uint32_t o
     if (op != kPrefetchOp) {
         count(&stripe_of(t)->slow);
     }
-    uint64_t now = t.e->placer == kRandom || t.e->placer == kGmtReuse ? now_of(t.e) : 0;
+    uint64_t now = fixed(&t.e->placer) == kRandom || fixed(&t.e->placer) == kGmtReuse ? now_of(t.e) : 0;
     if ((load_relaxed_gpu(t.entries + page) & kSampled) != 0) {
         notice(t, page, op, now);
     }
@@ -77,7 +77,7 @@ TRITIER_SLOW Access acquire_slow(G g, Context<S> t, uint32_t page, uint32_t op, 
         return Access{kTierOk, location_of(k.word), page, 0};
     }
     bool t2 = state_of(k.word) == kResidentT2;
-    bool copy = t2 && t.e->copies != 0 && (k.word & kDirty) == 0 && (op == kReadOp || op == kPrefetchOp);
+    bool copy = t2 && fixed(&t.e->copies) != 0 && (k.word & kDirty) == 0 && (op == kReadOp || op == kPrefetchOp);
     Fill f{page, op, k.word, from_leader(g, now), from_leader(g, k.spare), t2 ? location_of(k.word) : kNone,
            t2 && !copy ? 1u : 0u, copy ? 1u : 0u, kNone, page, whole};
     uint32_t status = bring(g, t, &f);
@@ -94,8 +94,8 @@ TRITIER_SLOW Access acquire_slow(G g, Context<S> t, uint32_t page, uint32_t op, 
 // the same for all lanes) along. A prefetch leaves no pin.
 template <class G, class S>
 TRITIER_DEVICE Access acquire(const G& g, const Context<S>& t, uint64_t page, uint32_t op, const void* whole = nullptr) {
-    if (page >= t.e->pages || op > kPrefetchOp || (op == kOverwriteOp && whole == nullptr)) {
-        return Access{page >= t.e->pages ? kOutOfRange : kBadCall, kNone, kNone, 0};
+    if (page >= fixed(&t.e->pages) || op > kPrefetchOp || (op == kOverwriteOp && whole == nullptr)) {
+        return Access{page >= fixed(&t.e->pages) ? kOutOfRange : kBadCall, kNone, kNone, 0};
     }
     uint32_t p = static_cast<uint32_t>(page), found = 0;
     uint64_t e = 0;

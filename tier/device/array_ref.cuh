@@ -9,74 +9,11 @@
 #pragma once
 
 #include "acquire.cuh"
+#include "glance.cuh"
 #include "store_drive.cuh"
 
 namespace tritier {
 namespace tier {
-
-// same_lanes are the lanes of the group that hold the same v.
-TRITIER_DEVICE uint32_t same_lanes(const Solo&, uint64_t) { return 1; }
-#if TRITIER_GPU
-TRITIER_DEVICE uint32_t same_lanes(const Lanes& g, uint64_t v) { return peers(g.bits, v); }
-#endif
-template <class G>
-TRITIER_DEVICE uint32_t same_lanes(const G& g, uint64_t v) {
-    uint32_t same = 0;
-    for (uint32_t left = g.mask(); left != 0; left &= left - 1) {
-        uint32_t lane = lowest_bit(left);
-        same |= (g.from(v, lane) == v ? 1u : 0u) << lane;
-    }
-    return same;
-}
-
-// load_element and store_element move an element in one access, or two words
-// of 8 bytes on a CPU, that others may be moving at the same time.
-template <class T>
-TRITIER_DEVICE T load_element(const void* p) {
-    T v;
-    if constexpr (sizeof(T) == 4) {
-        uint32_t w = load_relaxed_gpu(static_cast<const uint32_t*>(p));
-        __builtin_memcpy(&v, &w, 4);
-    } else if constexpr (sizeof(T) == 8) {
-        uint64_t w = load_relaxed_gpu(static_cast<const uint64_t*>(p));
-        __builtin_memcpy(&v, &w, 8);
-    } else if constexpr (sizeof(T) == 16) {
-        Piece w = load16(p);
-        __builtin_memcpy(&v, &w, 16);
-    } else {
-        const volatile uint8_t* from = static_cast<const volatile uint8_t*>(p);
-        uint8_t w[sizeof(T)];
-        for (uint32_t i = 0; i < sizeof(T); i++) {
-            w[i] = from[i];
-        }
-        __builtin_memcpy(&v, w, sizeof(T));
-    }
-    return v;
-}
-
-template <class T>
-TRITIER_DEVICE void store_element(void* p, const T& v) {
-    if constexpr (sizeof(T) == 4) {
-        uint32_t w;
-        __builtin_memcpy(&w, &v, 4);
-        store_relaxed_gpu(static_cast<uint32_t*>(p), w);
-    } else if constexpr (sizeof(T) == 8) {
-        uint64_t w;
-        __builtin_memcpy(&w, &v, 8);
-        store_relaxed_gpu(static_cast<uint64_t*>(p), w);
-    } else if constexpr (sizeof(T) == 16) {
-        Piece w;
-        __builtin_memcpy(&w, &v, 16);
-        store16(p, w);
-    } else {
-        volatile uint8_t* to = static_cast<volatile uint8_t*>(p);
-        uint8_t w[sizeof(T)];
-        __builtin_memcpy(w, &v, sizeof(T));
-        for (uint32_t i = 0; i < sizeof(T); i++) {
-            to[i] = w[i];
-        }
-    }
-}
 
 template <class T, class S = DriveStore>
 struct array_ref : ArrayRef {
@@ -151,19 +88,42 @@ private:
         return 0;
 #endif
     }
-    // glance reads an element without a pin: the page was in the same frame
-    // before and after. *e is its entry.
-    TRITIER_DEVICE bool glance(const Context<S>& t, uint64_t page, uint64_t i, T* v, uint64_t* e) const {
-        const uint64_t* entry = t.entries + page;
-        *e = load_acquire_gpu(entry);
-        if (state_of(*e) != kResidentT1) {
-            return false;
+    // glance reads an element without a pin: the page was in the same frame before and
+    // after. *e is its entry.
+    TRITIER_DEVICE bool glance(uint64_t page, uint64_t i, T* v, uint64_t* e) const {
+        const uint64_t* entry = reinterpret_cast<const uint64_t*>(entries) + page;
+        uint64_t first = first_look(entry);
+TRITIER_NO_UNROLL
+        for (uint32_t tries = 0; tries < 3; tries++) {
+            if (state_of(first) == kResidentT1) {
+                *v = load_element<T>(element_at(location_of(first), i));
+                *e = second_look(entry, *v, flags & kNever);
+                if (same_place(first, *e)) {
+                    return true;
+                }
+            } else {
+                *e = load_acquire_gpu(entry);
+            }
+            if (state_of(*e) != kResidentT1) {
+                return false;
+            }
+            first = *e;
         }
-        *v = load_element<T>(element_at(location_of(*e), i));
-        fence_acq_rel_gpu(); // the element before the second look
-        return same_place(*e, load_relaxed_gpu(entry));
+        return false;
     }
 };
+
+// found_page tells T1's order and the observers of a page that a glance has found; e is
+// its entry.
+template <class S>
+TRITIER_SLOW void found_page(ArrayRef r, Context<S> t, uint32_t page, uint64_t e) {
+    if ((r.flags & kTouches) != 0 && (e & kRef) == 0) {
+        atomic_or_relaxed_gpu(t.entries + page, kRef);
+    }
+    if ((e & kSampled) != 0) {
+        notice(t, page, kReadOp, 0);
+    }
+}
 
 template <class T, class S>
 template <class G>
@@ -172,19 +132,16 @@ TRITIER_DEVICE T array_ref<T, S>::load(const G& g, const Context<S>& t, uint64_t
     want = want && i < length;
     uint64_t page = want ? page_of(i) : ~0ull, e = 0;
     T v{};
-    bool got = want && glance(t, page, i, &v, &e);
+    bool got = want && glance(page, i, &v, &e);
     // One access for each page that was found.
-    uint32_t mates = same_lanes(g, got ? page : ~0ull);
+    uint32_t mates = same_lanes(g, got ? static_cast<uint32_t>(page) : kNone);
     bool chief = got && g.lane() == lowest_bit(mates);
     uint32_t pages = count_bits(g.ballot(chief));
     if (g.leads() && pages != 0) {
-        count(&stripe_of(t)->hits, pages);
+        count(&(reinterpret_cast<Stripe*>(stripes) + t.stripe)->hits, pages);
     }
-    if (chief) {
-        touch(t, t.entries + page, e);
-        if ((e & kSampled) != 0) {
-            notice(t, static_cast<uint32_t>(page), kReadOp, 0);
-        }
+    if (chief && ((e & kSampled) != 0 || ((e & kRef) == 0 && (flags & kTouches) != 0))) {
+        found_page(*this, t, static_cast<uint32_t>(page), e);
     }
     for (uint32_t left = g.ballot(want && !got); left != 0; left = g.ballot(want && !got)) {
         uint64_t p = g.from(page, lowest_bit(left));
@@ -207,7 +164,7 @@ TRITIER_DEVICE uint32_t array_ref<T, S>::change(const G& g, const Context<S>& t,
     uint32_t status = want && i >= length ? kOutOfRange : kTierOk;
     want = want && i < length;
     uint64_t page = want ? page_of(i) : ~0ull, e = 0;
-    uint32_t first = lowest_bit(same_lanes(g, page)), found = 0;
+    uint32_t first = lowest_bit(same_lanes(g, want ? static_cast<uint32_t>(page) : kNone)), found = 0;
     bool chief = want && g.lane() == first;
     if (chief && try_pin(t.entries + page, &e)) {
         found = 1;

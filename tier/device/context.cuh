@@ -23,6 +23,24 @@ using bamio::Lanes;
 using bamio::lowest_bit;
 using bamio::Solo;
 
+// fixed reads a field of the engine's block, which the host does not change while
+// kernels run: once in a function, whatever orders of memory come between.
+template <class T>
+TRITIER_DEVICE T fixed(const T* p) {
+#if TRITIER_GPU
+    T v;
+    if constexpr (sizeof(T) == 4) {
+        asm("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    } else {
+        static_assert(sizeof(T) == 8, "a field of 4 or 8 bytes");
+        asm("ld.global.nc.u64 %0, [%1];" : "=l"(v) : "l"(p));
+    }
+    return v;
+#else
+    return *p;
+#endif
+}
+
 // Context is an engine with the store that its pages come from. S has
 //
 //   static S open(const Engine*, uint32_t user)
@@ -44,16 +62,16 @@ struct Context {
     uint32_t stripe;
     S store;
 
-    TRITIER_DEVICE Hot* hot() const { return reinterpret_cast<Hot*>(e->hot); }
-    TRITIER_DEVICE Counts* counts() const { return reinterpret_cast<Counts*>(e->counts); }
-    TRITIER_DEVICE uint32_t* frame_owner() const { return reinterpret_cast<uint32_t*>(e->frame_owner); }
-    TRITIER_DEVICE uint32_t* slot_owner() const { return reinterpret_cast<uint32_t*>(e->slot_owner); }
-    TRITIER_DEVICE uint32_t* slot_order() const { return reinterpret_cast<uint32_t*>(e->slot_order); }
+    TRITIER_DEVICE Hot* hot() const { return reinterpret_cast<Hot*>(fixed(&e->hot)); }
+    TRITIER_DEVICE Counts* counts() const { return reinterpret_cast<Counts*>(fixed(&e->counts)); }
+    TRITIER_DEVICE uint32_t* frame_owner() const { return reinterpret_cast<uint32_t*>(fixed(&e->frame_owner)); }
+    TRITIER_DEVICE uint32_t* slot_owner() const { return reinterpret_cast<uint32_t*>(fixed(&e->slot_owner)); }
+    TRITIER_DEVICE uint32_t* slot_order() const { return reinterpret_cast<uint32_t*>(fixed(&e->slot_order)); }
     TRITIER_DEVICE void* frame(uint32_t f) const {
         return reinterpret_cast<void*>(frame_memory + (static_cast<uint64_t>(f) << page_shift));
     }
     TRITIER_DEVICE void* slot(uint32_t s) const {
-        return reinterpret_cast<void*>(e->slot_memory + (static_cast<uint64_t>(s) << page_shift));
+        return reinterpret_cast<void*>(fixed(&e->slot_memory) + (static_cast<uint64_t>(s) << page_shift));
     }
     TRITIER_DEVICE uint64_t page_bytes() const { return 1ull << page_shift; }
 };
@@ -65,8 +83,14 @@ TRITIER_DEVICE Context<S> open_context(const Engine* e, uint32_t user) {
                       S::open(e, user)};
 }
 
-// count adds to a counter; one lane of a group calls it.
-TRITIER_DEVICE void count(uint64_t* counter, uint64_t n = 1) { atomic_add_relaxed_gpu(counter, n); }
+// count adds to a counter; one lane of a group calls it, and does not wait.
+TRITIER_DEVICE void count(uint64_t* counter, uint64_t n = 1) {
+#if TRITIER_GPU
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(counter), "l"(n) : "memory");
+#else
+    atomic_add_relaxed_gpu(counter, n);
+#endif
+}
 
 // bucket_of is a duration's bucket in Moves: its length in bits, or the last one.
 TRITIER_DEVICE uint32_t bucket_of(uint64_t ns) {
@@ -81,7 +105,7 @@ TRITIER_DEVICE uint32_t bucket_of(uint64_t ns) {
 // of a group calls it.
 template <class S>
 TRITIER_DEVICE void count_move(const Context<S>& t, uint32_t edge, uint64_t begun) {
-    Moves* m = reinterpret_cast<Moves*>(t.e->moves) + t.stripe % kMoveStripes;
+    Moves* m = reinterpret_cast<Moves*>(fixed(&t.e->moves)) + t.stripe % kMoveStripes;
     count(&m->pages[edge][bucket_of(globaltimer() - begun)]);
 }
 
@@ -100,8 +124,8 @@ TRITIER_DEVICE bool stop_asked(const Engine* e) {
 // what one has waited for in vain: each would take its own deadline.
 template <class S>
 TRITIER_DEVICE void note_error(const Context<S>& t, uint32_t page, uint32_t status) {
-    if (t.e->give_up != 0 && in_vain(status)) {
-        store_relaxed_sys(reinterpret_cast<uint32_t*>(t.e->stop), 1);
+    if (fixed(&t.e->give_up) != 0 && in_vain(status)) {
+        store_relaxed_sys(reinterpret_cast<uint32_t*>(fixed(&t.e->stop)), 1);
     }
     uint64_t* first = &t.hot()->first_error;
     if (load_relaxed_gpu(first) == 0) {
@@ -121,7 +145,7 @@ TRITIER_SLOW uint64_t now_of(const Engine* e) {
 
 template <class S>
 TRITIER_DEVICE Stripe* stripe_of(const Context<S>& t) {
-    return reinterpret_cast<Stripe*>(t.e->stripes) + t.stripe;
+    return reinterpret_cast<Stripe*>(fixed(&t.e->stripes)) + t.stripe;
 }
 
 // Wait bounds one wait of one thread by time.

@@ -248,15 +248,17 @@ struct alignas(16) ArrayRef {
     uint32_t version; // kTierVersion
     uint8_t element_shift;
     uint8_t page_shift;
-    uint16_t reserved0;
+    uint16_t flags; // kTouches; bit 15 is never set
     uint64_t engine;
-    uint64_t entries;      // Engine.entries and frame_memory, to save a load
+    uint64_t entries;      // Engine.entries, frame_memory and stripes, to save loads
     uint64_t frame_memory;
     uint64_t first_page;
     uint64_t length; // elements
     uint64_t name;   // hash of the array's name
-    uint64_t reserved1;
+    uint64_t stripes;
 };
+
+constexpr uint16_t kTouches = 1; // in ArrayRef.flags: T1's order is told of hits
 
 // DriveLayout is the block of DriveStore: pages striped over bamio's drives,
 // whose payload buffers are the slots of T2.

@@ -69,16 +69,17 @@ TRITIER_DEVICE bool same_place(uint64_t a, uint64_t b) {
 }
 
 // claim takes the page from e, which has no pins, into a busy state, if its
-// entry is still e: the one decision between a pin and an eviction.
+// entry is still e: the one decision between a pin and an eviction. A claim tells
+// others nothing but itself: it need not wait for the group's writes.
 TRITIER_DEVICE bool claim(uint64_t* entry, uint64_t e, uint64_t busy_word) {
-    return atomic_cas_acq_rel_gpu(entry, e, busy_word) == e;
+    return atomic_cas_acquire_gpu(entry, e, busy_word) == e;
 }
 
 // publish ends or changes the busy state that the caller's group owns: from and
 // to are the words without pins. What the group did before is seen by whoever
 // finds the new word.
 TRITIER_DEVICE void publish(uint64_t* entry, uint64_t from, uint64_t to) {
-    atomic_add_acq_rel_gpu(entry, to - from);
+    atomic_add_release_gpu(entry, to - from);
 }
 
 // try_pin pins a page that is in T1. True: *e is its entry from before, and the
@@ -97,6 +98,8 @@ TRITIER_DEVICE bool try_pin(uint64_t* entry, uint64_t* e) {
 TRITIER_DEVICE void unpin(uint64_t* entry, bool wrote) {
     if (wrote) {
         atomic_or_release_gpu(entry, kDirty);
+        atomic_add_relaxed_gpu(entry, 0 - kPin); // of the same word: not before the other
+        return;
     }
     atomic_add_release_gpu(entry, 0 - kPin);
 }

@@ -157,10 +157,10 @@ TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t
     *slot = kNone;
     for (uint32_t attempt = 0; attempt < 64; attempt++) {
         uint32_t n = load_relaxed_gpu(used);
-        if (n < t.e->t2_frames) {
+        if (n < fixed(&t.e->t2_frames)) {
             // Added first, and taken back if others were faster: many groups at
             // once would keep one another from a compare-and-swap.
-            if (atomic_add_relaxed_gpu(used, 1) >= t.e->t2_frames) {
+            if (atomic_add_relaxed_gpu(used, 1) >= fixed(&t.e->t2_frames)) {
                 atomic_add_relaxed_gpu(used, 0u - 1);
                 continue;
             }
@@ -293,7 +293,7 @@ TRITIER_DEVICE uint32_t take_frame(const G& g, const Context<S>& t, Fill* f) {
             return status;
         }
         uint32_t fate = kToT3;
-        if (g.leads() && (t.e->t2_frames != 0 || t.e->placer == kGmtReuse)) {
+        if (g.leads() && (fixed(&t.e->t2_frames) != 0 || fixed(&t.e->placer) == kGmtReuse)) {
             fate = fate_of(t, v.page, (v.word & kDirty) != 0, f->now, again);
         }
         fate = from_leader(g, fate);
@@ -305,8 +305,8 @@ TRITIER_DEVICE uint32_t take_frame(const G& g, const Context<S>& t, Fill* f) {
             again = true;
             continue;
         }
-        bool t2 = t.e->t2_frames != 0 && fate != kToT3;
-        if (t.e->copies == 0 || !become_copy(g, t, v)) {
+        bool t2 = fixed(&t.e->t2_frames) != 0 && fate != kToT3;
+        if (fixed(&t.e->copies) == 0 || !become_copy(g, t, v)) {
             status = t2 ? demote(g, t, f, v) : bypass_t2(g, t, f, v);
         }
         // Who reads without a pin must see the entry change before the frame.

@@ -23,12 +23,12 @@ namespace tier {
 
 template <class S>
 TRITIER_DEVICE uint64_t* fence_at(const Context<S>& t, uint32_t slot) {
-    return reinterpret_cast<uint64_t*>(t.e->fences) + slot;
+    return reinterpret_cast<uint64_t*>(fixed(&t.e->fences)) + slot;
 }
 
 template <class S>
 TRITIER_DEVICE uint32_t* fenced_word(const Context<S>& t, uint32_t page) {
-    return reinterpret_cast<uint32_t*>(t.e->fenced) + page / 32;
+    return reinterpret_cast<uint32_t*>(fixed(&t.e->fenced)) + page / 32;
 }
 
 template <class S>
@@ -58,9 +58,9 @@ TRITIER_DEVICE void end_fence(const Context<S>& t, uint32_t slot, uint64_t word)
 // find_fence is the slot whose fence keeps the page, or kNone; *word is the fence.
 template <class G, class S>
 TRITIER_DEVICE uint32_t find_fence(const G& g, const Context<S>& t, uint32_t page, uint64_t* word) {
-    for (uint32_t first = 0; first < t.e->slots; first += g.size()) {
+    for (uint32_t first = 0; first < fixed(&t.e->slots); first += g.size()) {
         uint32_t s = first + g.rank();
-        *word = s < t.e->slots ? load_acquire_gpu(fence_at(t, s)) : 0;
+        *word = s < fixed(&t.e->slots) ? load_acquire_gpu(fence_at(t, s)) : 0;
         uint32_t found = g.ballot(static_cast<uint32_t>(*word) == page + 1);
         if (found != 0) {
             *word = g.from(*word, lowest_bit(found));

@@ -96,7 +96,7 @@ TRITIER_DEVICE void count_fill(const Context<S>& t, const Fill& f) {
 template <class G, class S>
 TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
     if (g.leads()) {
-        if (t.e->placer == kGmtReuse && f->op != kPrefetchOp) {
+        if (fixed(&t.e->placer) == kGmtReuse && f->op != kPrefetchOp) {
             reuse_miss(t, f->page, f->now);
         }
         if (f->slot != kNone && f->copy == 0) {
@@ -120,7 +120,7 @@ TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
         uint64_t to = moved(f->word, kResidentT1, f->frame) | (writes ? kDirty : 0);
         count_fill(t, *f);
         if (f->copy != 0) {
-            store_relaxed_gpu(reinterpret_cast<uint32_t*>(t.e->copies) + f->frame, f->slot);
+            store_relaxed_gpu(reinterpret_cast<uint32_t*>(fixed(&t.e->copies)) + f->frame, f->slot);
             store_release_gpu(t.slot_owner() + f->slot, f->page | kCopyMark); // T2 may take it from here on
         }
         publish(t.entries + f->page, moved(f->word, kFilling, location_of(f->word)),

@@ -136,11 +136,11 @@ TRITIER_SLOW uint32_t flush_page(const G& g, const Context<S>& t, uint32_t page)
 template <class G, class S>
 TRITIER_DEVICE uint32_t flush_part(const G& g, const Context<S>& t, uint64_t first, uint64_t step) {
     uint32_t status = kTierOk;
-    for (uint64_t window = first; window < t.e->pages; window += step * g.size()) {
+    for (uint64_t window = first; window < fixed(&t.e->pages); window += step * g.size()) {
         // Each lane looks at a page; most are clean.
         uint64_t p = window + step * g.rank();
-        uint64_t e = p < t.e->pages ? load_relaxed_gpu(t.entries + p) : 0;
-        uint32_t todo = g.ballot(p < t.e->pages && ((e & (kDirty | kFlushing)) != 0 || busy(state_of(e))));
+        uint64_t e = p < fixed(&t.e->pages) ? load_relaxed_gpu(t.entries + p) : 0;
+        uint32_t todo = g.ballot(p < fixed(&t.e->pages) && ((e & (kDirty | kFlushing)) != 0 || busy(state_of(e))));
         for (; todo != 0 && status != kWaitStopped; todo &= todo - 1) {
             uint32_t one = flush_page(g, t, static_cast<uint32_t>(g.from(p, lowest_bit(todo))));
             status = status == kTierOk || one == kWaitStopped ? one : status;

@@ -24,7 +24,7 @@ TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, uint32_t own, Ol
         return false;
     }
     uint32_t owner = load_relaxed_gpu(t.slot_owner() + slot), page = owner & ~kCopyMark;
-    if (page >= t.e->pages) {
+    if (page >= fixed(&t.e->pages)) {
         return false;
     }
     if (slot == own || owner != page) {

@@ -24,12 +24,12 @@ TRITIER_DEVICE uint32_t order_mark(uint64_t n) { return static_cast<uint32_t>(n)
 
 template <class S>
 TRITIER_DEVICE uint32_t* log_at(const Context<S>& t, uint64_t n) {
-    return reinterpret_cast<uint32_t*>(t.e->log) + n % t.e->log_size;
+    return reinterpret_cast<uint32_t*>(fixed(&t.e->log)) + n % fixed(&t.e->log_size);
 }
 
 template <class S>
 TRITIER_DEVICE uint32_t log_lap(const Context<S>& t, uint64_t n) {
-    return 1u << 31 | ((n / t.e->log_size & 1) != 0 ? 1u << 30 : 0);
+    return 1u << 31 | ((n / fixed(&t.e->log_size) & 1) != 0 ? 1u << 30 : 0);
 }
 
 template <class S>
@@ -102,9 +102,9 @@ TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot) {
     }
     uint64_t n = load_relaxed_gpu(&h->log_tail), head;
     for (;;) {
-        if (n - load_acquire_gpu(&h->log_head) >= t.e->log_size) {
+        if (n - load_acquire_gpu(&h->log_head) >= fixed(&t.e->log_size)) {
             oldest(t, &head);
-            if (n - load_acquire_gpu(&h->log_head) >= t.e->log_size) {
+            if (n - load_acquire_gpu(&h->log_head) >= fixed(&t.e->log_size)) {
                 leave_log(t);
                 return kLogFull;
             }
@@ -245,7 +245,7 @@ TRITIER_DEVICE void leave_order(const Context<S>& t, uint32_t slot) {
 // come and go, and stay as they are.
 TRITIER_DEVICE bool claim_place(uint64_t* entry, uint64_t* e, uint64_t busy_word) {
     for (;;) {
-        uint64_t seen = atomic_cas_acq_rel_gpu(entry, *e, busy_word | (*e & kPinMask));
+        uint64_t seen = atomic_cas_acquire_gpu(entry, *e, busy_word | (*e & kPinMask));
         if (seen == *e) {
             return true;
         }

@@ -21,21 +21,18 @@ TRITIER_DEVICE uint32_t pop_free(uint64_t* head, const uint32_t* owner) {
         }
         // If another took i meanwhile, this is no link, and the tag has changed.
         uint32_t next = load_relaxed_gpu(owner + i) & ~kFreeMark;
-        if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | next) == h) {
+        if (atomic_cas_acquire_gpu(head, h, ((h >> 32) + 1) << 32 | next) == h) {
             return i;
         }
     }
 }
 
-// push_free gives i back, after all that the caller's group did with it. That may be
-// writes to far memory: they are waited for before the look at the head, not between it
-// and the swap, where others would be faster again and again.
+// push_free gives i back, after all that the caller's group did with it.
 TRITIER_DEVICE void push_free(uint64_t* head, uint32_t* owner, uint32_t i) {
-    fence_acq_rel_gpu();
     for (;;) {
         uint64_t h = load_relaxed_gpu(head);
         store_relaxed_gpu(owner + i, kFreeMark | static_cast<uint32_t>(h));
-        if (atomic_cas_acq_rel_gpu(head, h, ((h >> 32) + 1) << 32 | i) == h) {
+        if (atomic_cas_release_gpu(head, h, ((h >> 32) + 1) << 32 | i) == h) {
             return;
         }
     }
@@ -51,7 +48,7 @@ TRITIER_DEVICE uint32_t pop_frame(const Context<S>& t) {
         return f;
     }
     uint32_t used = load_relaxed_gpu(&h->used_frames);
-    while (used < t.e->frames) {
+    while (used < fixed(&t.e->frames)) {
         uint32_t seen = atomic_cas_relaxed_gpu(&h->used_frames, used, used + 1);
         if (seen == used) {
             return used;
@@ -72,12 +69,9 @@ TRITIER_DEVICE uint32_t pop_slot(const Context<S>& t) {
     SlotStack* stacks = t.hot()->free_slots;
 TRITIER_NO_UNROLL
     for (uint32_t i = 0; i < kStripes; i++) {
-        uint64_t* head = &stacks[(t.stripe + i) % kStripes].head;
-        if (static_cast<uint32_t>(load_relaxed_gpu(head)) != kChainEnd) {
-            uint32_t s = pop_free(head, t.slot_owner());
-            if (s != kNone) {
-                return s;
-            }
+        uint32_t s = pop_free(&stacks[(t.stripe + i) % kStripes].head, t.slot_owner());
+        if (s != kNone) {
+            return s;
         }
     }
     return kNone;

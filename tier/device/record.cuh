@@ -26,21 +26,21 @@ TRITIER_DEVICE bool in_bitmap(uint64_t bits, uint32_t page) {
 template <class S>
 TRITIER_DEVICE bool record_room(const Context<S>& t) {
     Hot* h = t.hot();
-    const RecordBox* box = reinterpret_cast<const RecordBox*>(t.e->record_box);
-    if (load_relaxed_gpu(&h->record_tail) - load_relaxed_gpu(&h->record_taken) < t.e->record_room) {
+    const RecordBox* box = reinterpret_cast<const RecordBox*>(fixed(&t.e->record_box));
+    if (load_relaxed_gpu(&h->record_tail) - load_relaxed_gpu(&h->record_taken) < fixed(&t.e->record_room)) {
         return true;
     }
     Wait wait = Wait::start();
     for (;;) {
         uint64_t taken = load_acquire_sys(&box->taken);
         store_relaxed_gpu(&h->record_taken, taken);
-        if (load_relaxed_gpu(&h->record_tail) - taken < t.e->record_room) {
+        if (load_relaxed_gpu(&h->record_tail) - taken < fixed(&t.e->record_room)) {
             return true;
         }
         if (load_relaxed_gpu(&h->record_stuck) == taken + 1) {
             return false; // another has waited for this already
         }
-        if (wait.longer_than(t.e->record_wait_ns)) {
+        if (wait.longer_than(fixed(&t.e->record_wait_ns))) {
             store_relaxed_gpu(&h->record_stuck, taken + 1);
             return false;
         }
@@ -59,18 +59,18 @@ TRITIER_DEVICE void record(const Context<S>& t, uint32_t page, uint32_t op) {
         return;
     }
     uint64_t n = atomic_add_relaxed_gpu(&t.hot()->record_tail, 1);
-    uint64_t* ring = reinterpret_cast<uint64_t*>(t.e->records);
-    store_release_sys(ring + (n & (t.e->record_count - 1)), (n + 1) << 32 | page << 2 | op);
+    uint64_t* ring = reinterpret_cast<uint64_t*>(fixed(&t.e->records));
+    store_release_sys(ring + (n & (fixed(&t.e->record_count) - 1)), (n + 1) << 32 | page << 2 | op);
 }
 
 // notice passes an access to a marked page on to whom it concerns; one lane calls it.
 // now is the virtual time, 0: not known yet.
 template <class S>
 TRITIER_SLOW void notice(Context<S> t, uint32_t page, uint32_t op, uint64_t now) {
-    if (t.e->records != 0 && in_bitmap(t.e->recorded, page)) {
+    if (fixed(&t.e->records) != 0 && in_bitmap(fixed(&t.e->recorded), page)) {
         record(t, page, op);
     }
-    if (t.e->placer == kGmtReuse && op != kPrefetchOp && in_bitmap(t.e->observed, page)) {
+    if (fixed(&t.e->placer) == kGmtReuse && op != kPrefetchOp && in_bitmap(fixed(&t.e->observed), page)) {
         observe(t, page, now != 0 ? now : now_of(t.e));
     }
 }

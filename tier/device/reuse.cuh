@@ -48,12 +48,12 @@ TRITIER_DEVICE uint64_t judge(uint64_t h, uint32_t c) {
 template <class S>
 TRITIER_DEVICE ReuseParams* params_of(const Context<S>& t) {
     uint64_t v = load_acquire_gpu(&t.hot()->params_version);
-    return reinterpret_cast<ReuseState*>(t.e->reuse_state)->params + (v & 1);
+    return reinterpret_cast<ReuseState*>(fixed(&t.e->reuse_state))->params + (v & 1);
 }
 
 template <class S>
 TRITIER_DEVICE ReusePage* reuse_of(const Context<S>& t, uint32_t page) {
-    return reinterpret_cast<ReusePage*>(t.e->reuse) + page;
+    return reinterpret_cast<ReusePage*>(fixed(&t.e->reuse)) + page;
 }
 
 // reuse_miss judges the page's last eviction, once. The caller owns the page.
@@ -81,7 +81,7 @@ TRITIER_DEVICE bool starve_grant(const Context<S>& t, const ReuseParams* p, bool
     bool grant = t3 && full && load_relaxed_gpu(&h->starve_t3) > load_relaxed_gpu(&p->starve_above) &&
                  (atomic_add_relaxed_gpu(&h->starve_second, 1) & 1) != 0;
     uint32_t at = static_cast<uint32_t>(atomic_add_relaxed_gpu(&h->starve_at, 1) % window);
-    uint32_t* word = reinterpret_cast<uint32_t*>(t.e->starve_bits) + at / 32;
+    uint32_t* word = reinterpret_cast<uint32_t*>(fixed(&t.e->starve_bits)) + at / 32;
     uint32_t bit = 1u << at % 32;
     uint32_t old = t3 ? atomic_or_relaxed_gpu(word, bit) : atomic_and_relaxed_gpu(word, ~bit);
     uint32_t change = (t3 ? 1u : 0u) - ((old & bit) != 0 ? 1u : 0u);
@@ -117,9 +117,9 @@ TRITIER_DEVICE uint32_t reuse_fate(const Context<S>& t, uint32_t page, bool dirt
 // fate_of is where a victim goes; the caller owns the page.
 template <class S>
 TRITIER_DEVICE uint32_t fate_of(const Context<S>& t, uint32_t page, bool dirty, uint64_t now, bool again) {
-    switch (t.e->placer) {
+    switch (fixed(&t.e->placer)) {
     case kTierOrder: return kToT2;
-    case kRandom: return draw(t.e->seed, now, page) < t.e->random_below ? kToT2 : kToT3;
+    case kRandom: return draw(fixed(&t.e->seed), now, page) < fixed(&t.e->random_below) ? kToT2 : kToT3;
     case kGmtReuse: return reuse_fate(t, page, dirty, now, again);
     default: return kToT3;
     }
@@ -129,7 +129,7 @@ TRITIER_DEVICE uint32_t fate_of(const Context<S>& t, uint32_t page, bool dirty, 
 template <class S>
 TRITIER_DEVICE void refresh_params(const Context<S>& t) {
     Hot* h = t.hot();
-    Mailbox* m = reinterpret_cast<Mailbox*>(t.e->mailbox);
+    Mailbox* m = reinterpret_cast<Mailbox*>(fixed(&t.e->mailbox));
     uint64_t v = load_acquire_sys(&m->version);
     if (v == load_relaxed_gpu(&h->params_version) || atomic_cas_acquire_gpu(&h->params_lock, 0, 1) != 0) {
         return;
@@ -137,7 +137,7 @@ TRITIER_DEVICE void refresh_params(const Context<S>& t) {
     constexpr uint32_t words = sizeof(ReuseParams) / 8;
     for (uint32_t attempt = 0; attempt < 8 && v != load_relaxed_gpu(&h->params_version); attempt++) {
         const uint64_t* from = reinterpret_cast<const uint64_t*>(&m->params[v & 1]);
-        uint64_t* to = reinterpret_cast<uint64_t*>(reinterpret_cast<ReuseState*>(t.e->reuse_state)->params + (v & 1));
+        uint64_t* to = reinterpret_cast<uint64_t*>(reinterpret_cast<ReuseState*>(fixed(&t.e->reuse_state))->params + (v & 1));
         for (uint32_t i = 0; i < words; i++) {
             store_relaxed_gpu(to + i, load_acquire_sys(from + i));
         }
@@ -156,14 +156,14 @@ TRITIER_DEVICE void refresh_params(const Context<S>& t) {
 template <class S>
 TRITIER_DEVICE bool sample_room(const Context<S>& t, uint64_t n) {
     Hot* h = t.hot();
-    Mailbox* m = reinterpret_cast<Mailbox*>(t.e->mailbox);
+    Mailbox* m = reinterpret_cast<Mailbox*>(fixed(&t.e->mailbox));
     Wait wait = Wait::start();
-    while (n - load_relaxed_gpu(&h->sample_taken) >= t.e->sample_count) {
+    while (n - load_relaxed_gpu(&h->sample_taken) >= fixed(&t.e->sample_count)) {
         store_relaxed_gpu(&h->sample_taken, load_acquire_sys(&m->taken));
-        if (n - load_relaxed_gpu(&h->sample_taken) < t.e->sample_count) {
+        if (n - load_relaxed_gpu(&h->sample_taken) < fixed(&t.e->sample_count)) {
             break;
         }
-        if (t.e->parity == 0 || wait.over(t.e) != kTierOk) {
+        if (fixed(&t.e->parity) == 0 || wait.over(t.e) != kTierOk) {
             return false;
         }
         relax();
@@ -176,7 +176,7 @@ TRITIER_DEVICE bool sample_room(const Context<S>& t, uint64_t n) {
 template <class S>
 TRITIER_DEVICE void await_cpu(const Context<S>& t, uint64_t n, uint32_t page) {
     Hot* h = t.hot();
-    Mailbox* m = reinterpret_cast<Mailbox*>(t.e->mailbox);
+    Mailbox* m = reinterpret_cast<Mailbox*>(fixed(&t.e->mailbox));
     if (n + 1 < load_relaxed_gpu(&h->sample_gate)) {
         return;
     }
@@ -206,11 +206,11 @@ TRITIER_SLOW void observe(Context<S> t, uint32_t page, uint64_t now) {
         }
         seen = atomic_cas_relaxed_gpu(&h->sample_tail, n, n + 1);
     } while (seen != n);
-    Sample* s = reinterpret_cast<Sample*>(t.e->samples) + (n & (t.e->sample_count - 1));
+    Sample* s = reinterpret_cast<Sample*>(fixed(&t.e->samples)) + (n & (fixed(&t.e->sample_count) - 1));
     store_relaxed_sys(&s->now, now);
     store_relaxed_sys(&s->page, page);
     store_release_sys(&s->mark, static_cast<uint32_t>(n) + 1);
-    if (t.e->parity != 0) {
+    if (fixed(&t.e->parity) != 0) {
         await_cpu(t, n, page);
     } else if (n % 64 == 0) {
         refresh_params(t);

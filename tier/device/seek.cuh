@@ -23,7 +23,7 @@ struct Seek {
 // touch tells T1's order of a hit.
 template <class S>
 TRITIER_DEVICE void touch(const Context<S>& t, uint64_t* entry, uint64_t e) {
-    if ((e & kRef) == 0 && t.e->t1_policy == kT1Clock) {
+    if ((e & kRef) == 0 && fixed(&t.e->t1_policy) == kT1Clock) {
         atomic_or_relaxed_gpu(entry, kRef);
     }
 }

@@ -24,11 +24,11 @@ namespace tier {
 // owner word owner. It returns the copy's slot, or kNone.
 template <class S>
 TRITIER_DEVICE uint32_t claim_copy(const Context<S>& t, uint32_t page, uint32_t frame, uint32_t owner) {
-    uint32_t slot = load_relaxed_gpu(reinterpret_cast<const uint32_t*>(t.e->copies) + frame);
-    if (slot >= t.e->slots || load_relaxed_gpu(t.slot_owner() + slot) != (page | kCopyMark)) {
+    uint32_t slot = load_relaxed_gpu(reinterpret_cast<const uint32_t*>(fixed(&t.e->copies)) + frame);
+    if (slot >= fixed(&t.e->slots) || load_relaxed_gpu(t.slot_owner() + slot) != (page | kCopyMark)) {
         return kNone;
     }
-    return atomic_cas_acq_rel_gpu(t.slot_owner() + slot, page | kCopyMark, owner) == (page | kCopyMark) ? slot : kNone;
+    return atomic_cas_acquire_gpu(t.slot_owner() + slot, page | kCopyMark, owner) == (page | kCopyMark) ? slot : kNone;
 }
 
 // drop_copy frees the slot of a page that is about to be written, which the caller has
@@ -47,7 +47,7 @@ TRITIER_SLOW void drop_copy(Context<S> t, uint32_t page, uint32_t frame) {
 // its entry was e: a page that was dirty then has no copy, or another drops it.
 template <class S>
 TRITIER_DEVICE void will_write(const Context<S>& t, uint32_t page, uint64_t e, uint32_t frame) {
-    if ((e & kDirty) == 0 && t.e->copies != 0) {
+    if ((e & kDirty) == 0 && fixed(&t.e->copies) != 0) {
         drop_copy(t, page, frame);
     }
 }

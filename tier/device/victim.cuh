@@ -50,7 +50,7 @@ TRITIER_DEVICE uint32_t look(const Context<S>& t, uint32_t f, uint32_t* page, ui
 // two were of no use. True: *v is claimed.
 template <class G, class S>
 TRITIER_DEVICE bool scan_window(const G& g, const Context<S>& t, Scan* s, Victim* v) {
-    uint32_t frames = t.e->frames;
+    uint32_t frames = fixed(&t.e->frames);
     uint32_t width = s->windows++ < 2 ? 1 : g.size() < frames ? g.size() : frames;
     uint64_t hand = 0;
     if (s->turns >= 2) {
@@ -103,7 +103,7 @@ TRITIER_DEVICE bool scan_window(const G& g, const Context<S>& t, Scan* s, Victim
 // own cursors may be the reason.
 template <class G, class S>
 TRITIER_DEVICE uint32_t end_turn(const G& g, const Context<S>& t, Scan* s, Victim* v) {
-    uint32_t frame = kNone, why = kTierOk, frames = t.e->frames;
+    uint32_t frame = kNone, why = kTierOk, frames = fixed(&t.e->frames);
     bool all_pinned = s->turns >= 2 && s->pinned >= frames && s->moving == 0;
     if (g.leads()) {
         Hot* h = t.hot();
@@ -113,7 +113,7 @@ TRITIER_DEVICE uint32_t end_turn(const G& g, const Context<S>& t, Scan* s, Victi
                 atomic_add_relaxed_gpu(&h->starved, 1);
                 s->starved = 1;
             }
-            if (s->wait.longer_than(t.e->pin_deadline_ns)) {
+            if (s->wait.longer_than(fixed(&t.e->pin_deadline_ns))) {
                 atomic_max_relaxed_gpu(&h->frames_needed, frames + load_relaxed_gpu(&h->starved));
                 why = kAllPinned;
             }
@@ -143,7 +143,7 @@ TRITIER_SLOW uint32_t find_victim(const G& g, const Context<S>& t, Scan* s, Vict
             }
             return kTierOk;
         }
-        if (s->looked < t.e->frames) {
+        if (s->looked < fixed(&t.e->frames)) {
             continue;
         }
         s->turns++;

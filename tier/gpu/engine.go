@@ -232,8 +232,12 @@ func (e *Engine) Ref(first, length uint64, shift uint8, name string) (layout.Arr
 	case length == 0 || length > (1<<63)>>shift || first >= e.o.Pages || (length<<shift+page-1)/page > e.o.Pages-first:
 		return layout.ArrayRef{}, fmt.Errorf("%d elements of %d bytes from page %d on leave the %d pages", length, 1<<shift, first, e.o.Pages)
 	}
-	return layout.ArrayRef{Version: layout.TierVersion, ElementShift: shift, PageShift: uint8(e.dev.PageShift), Engine: uint64(e.block.Ptr()),
-		Entries: e.dev.Entries, FrameMemory: e.dev.FrameMemory, FirstPage: first, Length: length, Name: xxhash.Sum64String(name)}, nil
+	ref := layout.ArrayRef{Version: layout.TierVersion, ElementShift: shift, PageShift: uint8(e.dev.PageShift), Engine: uint64(e.block.Ptr()),
+		Entries: e.dev.Entries, FrameMemory: e.dev.FrameMemory, FirstPage: first, Length: length, Name: xxhash.Sum64String(name), Stripes: e.dev.Stripes}
+	if e.dev.T1Policy == layout.T1Clock {
+		ref.Flags = layout.Touches
+	}
+	return ref, nil
 }
 
 // IO is the engine of queues and drives, for its path, statistics and dump.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:64ad6b6765fc618e38fad33255126c01f6dbd2874e59567abf194744e24e3936
+// sha256:e483b13a4791703ef2a920215b7229c698ed6255bc77d3ec55f41134df03f636
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:9dc8ea9858a106923c8dff4138ad325bcb0f8886759ac0891319fdfa33eb996c
+// sha256:46800072f5a3f3fe20ffacdc6a983a3afbce032775248ff361099f7888734709
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

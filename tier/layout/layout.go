@@ -264,15 +264,18 @@ type ArrayRef struct {
 	Version      uint32
 	ElementShift uint8
 	PageShift    uint8
-	_            uint16
+	Flags        uint16 // Touches
 	Engine       uint64
 	Entries      uint64 // as in Engine
 	FrameMemory  uint64
 	FirstPage    uint64
 	Length       uint64 // elements
 	Name         uint64 // hash of the array's name
-	_            uint64
+	Stripes      uint64 // as in Engine
 }
+
+// Touches in ArrayRef.Flags: T1's order is told of hits.
+const Touches = 1
 
 // DriveLayout is the block of the store of drives: page p is on drive
 // p % Drives; T2's slots are bamio's payload buffers.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5810769bb49c28858eda8ee2eb6f047bef2e92177c06d01b50acc93c749e775f
+// sha256:f3d4a61825e1aa37089a938084cc31ecf982b02617ea8c2ea59f351e91769763
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0556ea76434bb895515c4048070b5d775acc3c4c9a0d1cf3d385e86af2feff1b
+// sha256:59cfc57af36d4f7aa51c8f5ce58d926d8e4e0ee532f5c31a8fad8d1fd836a102
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2003c97e4fad3c3e3b3ff5ca196cdab60d1320970520f1d34264b68ffef7436f
+// sha256:1b2d8d24ad4a4f2a20a6310c70be65a1279fe79775eb1747068c18bb2394000b
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

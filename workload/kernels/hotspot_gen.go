@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e90fba1a7444a444aa9e47005310bb06b1bd5efae69b132065a50b60c1492169
+// sha256:94c68212abe71ee5277d6b6a5296ca7ba8fe0d0e9e94c3ca5900058c589afe19
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:55b976e182f59a5800b1be625114185990b644a72abc40bd581aad2d22562ffd
+// sha256:bb50bacd871d2c6efddd322bdf51a86d7dd2c9cd0474f81444def632d630553c
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

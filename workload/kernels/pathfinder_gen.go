@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6093b5ced5796c2f3846e1e1b7e39ec0c2b9d5d4226badedafff8f4d1da4ad7a
+// sha256:a3c123ac3b5958d4cec12a2544ef3e08ebf78bb4be0f3befbb5731de2a4b86e6
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:680eee9da367f2eb6b828b3d271b63b9f0934a24d80bc486ce9fb165edc13919
+// sha256:478d6b03c7cdb4cd47c7f779d209175b7529883121a6987bf679be8a2d55e7a3
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:825307c6b45a915cdf1f4a1c0c02a21f878db821dc4a240e5590da6c54d2b45b
+// sha256:e6cf8547af1937d578ac38ee1c7e5a1db7c8c6a9a3183f0e6f01deff75003082
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:461edd2ce0b1f1978a9cf61f1bb367e6f905aed293bc2ab8c09867f35479c7f6
+// sha256:5fdcdab5a8178a4c1bcf1de324d5416d7f75deaa2f74ed92c7b5e87ec04509b6
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -45,6 +45,8 @@ struct World {
         a.engine = reinterpret_cast<uint64_t>(&e);
         a.entries = e.entries;
         a.frame_memory = e.frame_memory;
+        a.stripes = e.stripes;
+        a.flags = e.t1_policy == kT1Clock ? kTouches : 0;
         a.length = (static_cast<uint64_t>(c.pages) << c.page_shift) / sizeof(T);
         return a;
     }

@@ -182,12 +182,15 @@ TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);
 FIELD(ArrayRef, array_ref_element_shift, element_shift);
 FIELD(ArrayRef, array_ref_page_shift, page_shift);
+FIELD(ArrayRef, array_ref_flags, flags);
 FIELD(ArrayRef, array_ref_engine, engine);
 FIELD(ArrayRef, array_ref_entries, entries);
 FIELD(ArrayRef, array_ref_frame_memory, frame_memory);
 FIELD(ArrayRef, array_ref_first_page, first_page);
 FIELD(ArrayRef, array_ref_length, length);
 FIELD(ArrayRef, array_ref_name, name);
+FIELD(ArrayRef, array_ref_stripes, stripes);
+TRITIER_EXPORT_CONST(const_touches, kTouches);
 
 TRITIER_EXPORT_CONST(size_drive_layout, sizeof(DriveLayout));
 FIELD(DriveLayout, drive_layout_bamio, bamio);

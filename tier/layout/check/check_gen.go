@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9b2cc433ef5d411fb6016ca6cd070fd742bef432424cb203ab92d65e266210ab
+// sha256:346d061deae0e3377c1a53fd26adab23b17501664702d9dcf4543eb6c316949b
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -184,12 +184,15 @@ const (
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4
 	offsetArrayRefPageShift      = 5
+	offsetArrayRefFlags          = 6
 	offsetArrayRefEngine         = 8
 	offsetArrayRefEntries        = 16
 	offsetArrayRefFrameMemory    = 24
 	offsetArrayRefFirstPage      = 32
 	offsetArrayRefLength         = 40
 	offsetArrayRefName           = 48
+	offsetArrayRefStripes        = 56
+	constTouches                 = 1
 	sizeDriveLayout              = 64
 	offsetDriveLayoutBamio       = 0
 	offsetDriveLayoutBaseLba     = 8

@@ -77,7 +77,7 @@ var device = []struct {
 		"Fenced": offsetEngineFenced, "Fences": offsetEngineFences, "Moves": offsetEngineMoves,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
-		"Version": offsetArrayRefVersion, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
+		"Version": offsetArrayRefVersion, "Flags": offsetArrayRefFlags, "Stripes": offsetArrayRefStripes, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
 		"Engine": offsetArrayRefEngine, "Entries": offsetArrayRefEntries, "FrameMemory": offsetArrayRefFrameMemory,
 		"FirstPage": offsetArrayRefFirstPage, "Length": offsetArrayRefLength, "Name": offsetArrayRefName,
 	}},

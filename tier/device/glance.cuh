@@ -1,0 +1,122 @@
+// What an element's access is made of: moves of one element, and the two looks at a
+// page's entry between which it is read without a pin.
+//
+// The first look may be out of date, from the L1 cache: what counts is the second one,
+// which has to find the page in the same frame and in the same generation. On a GPU no
+// fence stands between the element and the second look. It would wait for all that the
+// warp has written, and empty the L1 cache, in every access. Instead the look's address
+// hangs on the element's value, by a bit that is never set and that no compiler knows of:
+// it is made when the value has come. Both are strong loads, which the L2 cache serves,
+// where every word has one order. That is what ld.acquire does on the hardware, but for
+// the emptying of L1. An evicting group changes the entry and has a fence before it
+// writes to the frame (take_frame), so that who has read its bytes sees the entry changed.
+#pragma once
+
+#include "context.cuh"
+
+namespace tritier {
+namespace tier {
+
+constexpr uint32_t kNever = 1u << 15; // in ArrayRef.flags: not set, ever
+
+// same_lanes are the lanes of the group that hold the same v.
+TRITIER_DEVICE uint32_t same_lanes(const Solo&, uint32_t) { return 1; }
+#if TRITIER_GPU
+TRITIER_DEVICE uint32_t same_lanes(const Lanes& g, uint32_t v) {
+    // Mostly all do, which a vote finds faster than a match.
+    return g.all(v == from_leader(g, v)) ? g.bits : peers(g.bits, v);
+}
+#endif
+template <class G>
+TRITIER_DEVICE uint32_t same_lanes(const G& g, uint32_t v) {
+    uint32_t same = 0;
+    for (uint32_t left = g.mask(); left != 0; left &= left - 1) {
+        uint32_t lane = lowest_bit(left);
+        same |= (g.from(v, lane) == v ? 1u : 0u) << lane;
+    }
+    return same;
+}
+
+// load_element and store_element move an element in one access, or two words
+// of 8 bytes on a CPU, that others may be moving at the same time.
+template <class T>
+TRITIER_DEVICE T load_element(const void* p) {
+    T v;
+    if constexpr (sizeof(T) == 4) {
+        uint32_t w = load_relaxed_gpu(static_cast<const uint32_t*>(p));
+        __builtin_memcpy(&v, &w, 4);
+    } else if constexpr (sizeof(T) == 8) {
+        uint64_t w = load_relaxed_gpu(static_cast<const uint64_t*>(p));
+        __builtin_memcpy(&v, &w, 8);
+    } else if constexpr (sizeof(T) == 16) {
+        Piece w = load16(p);
+        __builtin_memcpy(&v, &w, 16);
+    } else {
+        const volatile uint8_t* from = static_cast<const volatile uint8_t*>(p);
+        uint8_t w[sizeof(T)];
+        for (uint32_t i = 0; i < sizeof(T); i++) {
+            w[i] = from[i];
+        }
+        __builtin_memcpy(&v, w, sizeof(T));
+    }
+    return v;
+}
+
+template <class T>
+TRITIER_DEVICE void store_element(void* p, const T& v) {
+    if constexpr (sizeof(T) == 4) {
+        uint32_t w;
+        __builtin_memcpy(&w, &v, 4);
+        store_relaxed_gpu(static_cast<uint32_t*>(p), w);
+    } else if constexpr (sizeof(T) == 8) {
+        uint64_t w;
+        __builtin_memcpy(&w, &v, 8);
+        store_relaxed_gpu(static_cast<uint64_t*>(p), w);
+    } else if constexpr (sizeof(T) == 16) {
+        Piece w;
+        __builtin_memcpy(&w, &v, 16);
+        store16(p, w);
+    } else {
+        volatile uint8_t* to = static_cast<volatile uint8_t*>(p);
+        uint8_t w[sizeof(T)];
+        __builtin_memcpy(w, &v, sizeof(T));
+        for (uint32_t i = 0; i < sizeof(T); i++) {
+            to[i] = w[i];
+        }
+    }
+}
+
+// first_look reads an entry as it is or was.
+TRITIER_DEVICE uint64_t first_look(const uint64_t* entry) {
+#if TRITIER_GPU
+    uint64_t e;
+    asm volatile("ld.global.ca.u64 %0, [%1];" : "=l"(e) : "l"(entry) : "memory");
+    return e;
+#else
+    return load_acquire_gpu(entry);
+#endif
+}
+
+// second_look reads an entry after v was read. zero is 0.
+template <class T>
+TRITIER_DEVICE uint64_t second_look(const uint64_t* entry, const T& v, uint32_t zero) {
+#if TRITIER_GPU
+    uint64_t w = 0;
+    if constexpr (sizeof(T) == 16) {
+        uint64_t both[2];
+        __builtin_memcpy(both, &v, 16);
+        w = both[0] | both[1];
+    } else {
+        __builtin_memcpy(&w, &v, sizeof(T));
+    }
+    return load_relaxed_gpu(entry + (w & zero));
+#else
+    static_cast<void>(v);
+    static_cast<void>(zero);
+    fence_acq_rel_gpu();
+    return load_relaxed_gpu(entry);
+#endif
+}
+
+} // namespace tier
+} // namespace tritier
