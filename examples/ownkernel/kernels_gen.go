@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:180282832014aa9d529882af985c6c56f221e3ac8e109f69297973e7902707ae
+// sha256:3dfbcb2a02e84786d82ff173266b6b3a267de6697a002fcb941e02327e883916
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -66,6 +66,8 @@ type Result struct {
 	Slowest time.Duration `json:"slowest_ns"`
 	Against string        `json:"against,omitempty"`
 	Ratio   float64       `json:"ratio,omitempty"`
+	// Accesses of the engine in a run: of hits, one for each page that a warp reads at once.
+	Accesses uint64 `json:"accesses,omitempty"`
 }
 
 // Rate is the amount per second.

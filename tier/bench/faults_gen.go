@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:901e5babc8f21b165f6add9794a9feea8216a592f76a1a7a4f762a6201634f23
+// sha256:83ee91b1debce08bef419873da70527bee80dd89321962ff2cecb52e98303f8f
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

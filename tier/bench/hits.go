@@ -61,14 +61,23 @@ func (r *rig) compare(ctx context.Context, list []Result, p pair, same bool) ([]
 	if err != nil {
 		return list, fmt.Errorf("%s: %w", p.raw, err)
 	}
+	before, err := r.e.Stats(ctx)
+	if err != nil {
+		return list, err
+	}
 	times, got, err := r.time(ctx, p.run)
 	if err != nil {
 		return list, fmt.Errorf("%s: %w", p.tiered, err)
+	}
+	after, err := r.e.Stats(ctx)
+	if err != nil {
+		return list, err
 	}
 	if same && got != want {
 		return list, fmt.Errorf("%s: the sum of all elements is %#x, by raw pointers %#x", p.tiered, got, want)
 	}
 	base, x := result(p.raw, p.amount, p.unit, raw), result(p.tiered, p.amount, p.unit, times)
 	x.Against, x.Ratio = base.Name, x.Rate()/base.Rate()
+	x.Accesses = (after.Counters.Accesses - before.Counters.Accesses) / uint64(r.c.Runs+1)
 	return append(list, base, x), nil
 }

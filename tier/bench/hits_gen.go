@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:03e437823a008a78350f791347da965c8e515af8bc804e3eeea6fd456a142d31
+// sha256:ae2f542ff763610868d8619a4680f96f33afd6f92168624ea4d380afd42f7892
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -116,13 +116,48 @@ TRITIER_NO_UNROLL
 // found_page tells T1's order and the observers of a page that a glance has found; e is
 // its entry.
 template <class S>
-TRITIER_SLOW void found_page(ArrayRef r, Context<S> t, uint32_t page, uint64_t e) {
-    if ((r.flags & kTouches) != 0 && (e & kRef) == 0) {
+TRITIER_SLOW void found_page(const Engine* engine, uint32_t user, uint32_t page, uint64_t e, uint32_t flags) {
+    Context<S> t = open_context<S>(engine, user);
+    if ((flags & kTouches) != 0 && (e & kRef) == 0) {
         atomic_or_relaxed_gpu(t.entries + page, kRef);
     }
     if ((e & kSampled) != 0) {
         notice(t, page, kReadOp, 0);
     }
+}
+
+// acquire_any is acquire, called and not repeated in the code of every access.
+template <class G, class S>
+TRITIER_SLOW Access acquire_any(G g, Context<S> t, uint64_t page, uint32_t op) {
+    return acquire(g, t, page, op);
+}
+
+// Loaded is an element and how its access ended.
+template <class T>
+struct Loaded {
+    T value;
+    uint32_t status;
+};
+
+// load_missed is load for the lanes whose glance found nothing. It is a function of its
+// own, with few arguments, so that a loop of hits keeps its registers.
+template <class T, class S, class G>
+TRITIER_SLOW Loaded<T> load_missed(G g, Context<S> t, array_ref<T, S> a, uint64_t i, bool want) {
+    Loaded<T> l{T{}, kTierOk};
+    uint64_t page = want ? a.page_of(i) : ~0ull;
+    for (uint32_t left = g.ballot(want); left != 0; left = g.ballot(want)) {
+        uint64_t p = g.from(page, lowest_bit(left));
+        Access x = acquire(g, t, p, kReadOp);
+        if (want && page == p) {
+            want = false;
+            l.status = x.status;
+            l.value = x.status == kTierOk ? load_element<T>(a.element_at(x.frame, i)) : T{};
+        }
+        if (x.status == kTierOk) {
+            release(g, t, p, false);
+        }
+    }
+    return l;
 }
 
 template <class T, class S>
@@ -137,24 +172,18 @@ TRITIER_DEVICE T array_ref<T, S>::load(const G& g, const Context<S>& t, uint64_t
     uint32_t mates = same_lanes(g, got ? static_cast<uint32_t>(page) : kNone);
     bool chief = got && g.lane() == lowest_bit(mates);
     uint32_t pages = count_bits(g.ballot(chief));
-    if (g.leads() && pages != 0) {
-        count(&(reinterpret_cast<Stripe*>(stripes) + t.stripe)->hits, pages);
-    }
+    count_if(g.leads() && pages != 0, &(reinterpret_cast<Stripe*>(stripes) + t.stripe)->hits, pages);
     if (chief && ((e & kSampled) != 0 || ((e & kRef) == 0 && (flags & kTouches) != 0))) {
-        found_page(*this, t, static_cast<uint32_t>(page), e);
+        found_page<S>(t.e, t.stripe, static_cast<uint32_t>(page), e, flags);
     }
-    for (uint32_t left = g.ballot(want && !got); left != 0; left = g.ballot(want && !got)) {
-        uint64_t p = g.from(page, lowest_bit(left));
-        Access a = acquire(g, t, p, kReadOp);
-        if (want && !got && page == p) {
-            got = true;
-            *status = a.status;
-            v = a.status == kTierOk ? load_element<T>(element_at(a.frame, i)) : T{};
-        }
-        if (a.status == kTierOk) {
-            release(g, t, p, false);
+    if (g.any(want && !got)) {
+        Loaded<T> l = load_missed<T, S, G>(g, t, *this, i, want && !got);
+        if (want && !got) {
+            v = l.value;
+            *status = l.status;
         }
     }
+    g.sync(); // the lanes go on together
     return v;
 }
 
@@ -184,7 +213,7 @@ TRITIER_DEVICE uint32_t array_ref<T, S>::change(const G& g, const Context<S>& t,
     }
     for (uint32_t left = g.ballot(want && !got); left != 0; left = g.ballot(want && !got)) {
         uint64_t p = g.from(page, lowest_bit(left));
-        Access a = acquire(g, t, p, kWriteOp);
+        Access a = acquire_any(g, t, p, kWriteOp);
         if (want && !got && page == p) {
             got = true;
             status = a.status;
@@ -196,6 +225,7 @@ TRITIER_DEVICE uint32_t array_ref<T, S>::change(const G& g, const Context<S>& t,
             release(g, t, p, true);
         }
     }
+    g.sync();
     return status;
 }
 
@@ -207,7 +237,7 @@ TRITIER_DEVICE void array_ref<T, S>::prefetch(const G& g, const Context<S>& t, u
     want = want && state_of(load_relaxed_gpu(t.entries + page)) != kResidentT1;
     for (uint32_t left = g.ballot(want); left != 0; left = g.ballot(want)) {
         uint64_t p = g.from(page, lowest_bit(left));
-        acquire(g, t, p, kPrefetchOp);
+        acquire_any(g, t, p, kPrefetchOp);
         want = want && page != p;
     }
 }

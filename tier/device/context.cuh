@@ -92,6 +92,20 @@ TRITIER_DEVICE void count(uint64_t* counter, uint64_t n = 1) {
 #endif
 }
 
+// count_if is count for the lanes with want, without a branch: lanes that go different
+// ways need not come together again before the next access, which each would then make
+// by itself.
+TRITIER_DEVICE void count_if(bool want, uint64_t* counter, uint64_t n) {
+#if TRITIER_GPU
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p red.relaxed.gpu.global.add.u64 [%0], %1; }" ::"l"(counter), "l"(n),
+                 "r"(want ? 1u : 0u) : "memory");
+#else
+    if (want) {
+        count(counter, n);
+    }
+#endif
+}
+
 // bucket_of is a duration's bucket in Moves: its length in bits, or the last one.
 TRITIER_DEVICE uint32_t bucket_of(uint64_t ns) {
     for (uint32_t shift = 1; shift < 64; shift *= 2) {
@@ -201,7 +215,7 @@ TRITIER_DEVICE void store16(void* p, const Piece& v) {
 // filled.
 template <class G>
 TRITIER_SLOW void copy_bytes(G g, void* dst, const void* src, uint64_t bytes) {
-    constexpr uint32_t each = 8;
+    constexpr uint32_t each = 16;
     const char* from = static_cast<const char*>(src);
     char* to = static_cast<char*>(dst);
     uint64_t n = bytes / 16, step = g.size(), i = g.rank();

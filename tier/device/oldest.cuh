@@ -53,7 +53,8 @@ constexpr uint32_t kLookAhead = 32;
 template <class S>
 TRITIER_DEVICE Oldest take_oldest(const Context<S>& t, uint32_t own = kNone) {
     Oldest o{kNone, kNone, 0, 0};
-    if (enter_log(t) != kTierOk) {
+    uint32_t users = 0;
+    if (enter_log(t, &users) != kTierOk) {
         return o;
     }
     uint64_t n = 0;

@@ -32,12 +32,16 @@ TRITIER_DEVICE uint32_t log_lap(const Context<S>& t, uint64_t n) {
     return 1u << 31 | ((n / fixed(&t.e->log_size) & 1) != 0 ? 1u << 30 : 0);
 }
 
+// enter_log waits until no group compacts the log. *users is how many are in it then,
+// the caller with them.
 template <class S>
-TRITIER_DEVICE uint32_t enter_log(const Context<S>& t) {
+TRITIER_DEVICE uint32_t enter_log(const Context<S>& t, uint32_t* users) {
     uint32_t* gate = &t.hot()->log_gate;
     Wait wait = Wait::start();
     for (;;) {
-        if ((atomic_add_acquire_gpu(gate, 1) & kCompacting) == 0) {
+        uint32_t before = atomic_add_acquire_gpu(gate, 1);
+        if ((before & kCompacting) == 0) {
+            *users = before + 1;
             return kTierOk;
         }
         atomic_add_relaxed_gpu(gate, 0u - 1);
@@ -92,31 +96,30 @@ TRITIER_DEVICE uint32_t oldest(const Context<S>& t, uint64_t* n) {
     }
 }
 
-// try_insert appends slot, which belongs to the caller's group.
+// has_room says whether all who are in the log may append an entry each: whoever entered
+// before the caller is one of users, and whoever comes later counts the caller.
+template <class S>
+TRITIER_DEVICE bool has_room(const Context<S>& t, uint32_t users) {
+    uint64_t head = load_acquire_gpu(&t.hot()->log_head); // first: it only grows
+    return load_relaxed_gpu(&t.hot()->log_tail) - head + users <= fixed(&t.e->log_size);
+}
+
+// try_insert appends slot, which belongs to the caller's group. Places are given out by
+// addition, which never fails: of compare-and-swaps on one word, each of which waits for
+// a look at it, a million a second succeed, whoever asks.
 template <class S>
 TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot) {
-    Hot* h = t.hot();
-    uint32_t status = enter_log(t);
+    uint32_t users = 0;
+    uint32_t status = enter_log(t, &users);
     if (status != kTierOk) {
         return status;
     }
-    uint64_t n = load_relaxed_gpu(&h->log_tail), head;
-    for (;;) {
-        if (n - load_acquire_gpu(&h->log_head) >= fixed(&t.e->log_size)) {
-            oldest(t, &head);
-            if (n - load_acquire_gpu(&h->log_head) >= fixed(&t.e->log_size)) {
-                leave_log(t);
-                return kLogFull;
-            }
-        }
-        // Relaxed: the entry's own word says that it is written. An order here would
-        // have everybody's last writes waited for between the look and the swap.
-        uint64_t seen = atomic_cas_relaxed_gpu(&h->log_tail, n, n + 1);
-        if (seen == n) {
-            break;
-        }
-        n = seen;
+    uint64_t head;
+    if (!has_room(t, users) && (oldest(t, &head), !has_room(t, users))) {
+        leave_log(t);
+        return kLogFull;
     }
+    uint64_t n = atomic_add_relaxed_gpu(&t.hot()->log_tail, 1);
     Wait wait = Wait::start();
     while (load_acquire_gpu(log_at(t, n)) != 0) {
         // Whoever moved the head past the lap before is about to clear it.
@@ -160,10 +163,16 @@ TRITIER_SLOW void compact(const G& g, const Context<S>& t) {
     Hot* h = t.hot();
     uint64_t head = 0, tail = 0;
     uint32_t closed = 0;
-    if (g.leads()) {
-        closed = close_log(t) ? 1 : 0;
+    if (g.leads() && close_log(t)) {
         head = load_relaxed_gpu(&h->log_head);
         tail = load_relaxed_gpu(&h->log_tail);
+        closed = 1;
+        // Of many groups that have found the log full at once, the first helps them all.
+        uint32_t size = fixed(&t.e->log_size);
+        if (tail - head <= size / 2 + size / 8) {
+            atomic_and_release_gpu(&h->log_gate, ~kCompacting);
+            closed = 0;
+        }
     }
     if (from_leader(g, closed) == 0) {
         return;

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e483b13a4791703ef2a920215b7229c698ed6255bc77d3ec55f41134df03f636
+// sha256:98f324d109aadb70ad1e75411d533372df6e50640e5ca44ed0eb87ff71af49f3
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -164,7 +164,12 @@ func TestRecordOfMany(t *testing.T) {
 			}
 			live, replayed := st.Counters.T3Fetches, simulate(t, s, got).T3Fetches
 			t.Logf("%d fetches, replayed %d", live, replayed)
-			if d := float64(replayed)/float64(live) - 1; d > 0.05 || d < -0.05 {
+			// So few frames are mostly pinned by so many warps of a GPU.
+			bound := 0.05
+			if !gpuIsFake(t) {
+				bound = 0.15
+			}
+			if d := float64(replayed)/float64(live) - 1; d > bound || d < -bound {
 				t.Errorf("%d fetches, replayed %d", live, replayed)
 			}
 			w.close(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:46800072f5a3f3fe20ffacdc6a983a3afbce032775248ff361099f7888734709
+// sha256:02f990a6de581e5422b2d4c5945d77d848fbd8c44e1b5cdcfca9f62722dd978b
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

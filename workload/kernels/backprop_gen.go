@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f3d4a61825e1aa37089a938084cc31ecf982b02617ea8c2ea59f351e91769763
+// sha256:9a2b9aded74cb6062b9138561939b1d27603e09b9db07a6bf5f0250391723256
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:59cfc57af36d4f7aa51c8f5ce58d926d8e4e0ee532f5c31a8fad8d1fd836a102
+// sha256:a5ca8230d07e68f0ef43472075824f466bbfb7d3ef59b2d0729532ed5fdad04f
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

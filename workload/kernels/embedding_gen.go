@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1b2d8d24ad4a4f2a20a6310c70be65a1279fe79775eb1747068c18bb2394000b
+// sha256:cd6badffa589ba3af42f1578d97fc901ca300e11604c1cfcb1b3b9ae2c34f3e8
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

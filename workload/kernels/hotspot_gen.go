@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:94c68212abe71ee5277d6b6a5296ca7ba8fe0d0e9e94c3ca5900058c589afe19
+// sha256:aebd56cc0107c496a55404d706e62637671de0f591b666f554dbd5c6f7a9faa3
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

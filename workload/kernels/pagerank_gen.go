@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bb50bacd871d2c6efddd322bdf51a86d7dd2c9cd0474f81444def632d630553c
+// sha256:5bc5f6e7ebc33e397cd544914d5d8e299cad82b8c929e40233c03f62b6845370
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a3c123ac3b5958d4cec12a2544ef3e08ebf78bb4be0f3befbb5731de2a4b86e6
+// sha256:0445b160c222e04ecb6099482991d5025bc5adcc88737a404c2a49afd202c6a3
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

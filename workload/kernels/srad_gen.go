@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:478d6b03c7cdb4cd47c7f779d209175b7529883121a6987bf679be8a2d55e7a3
+// sha256:71388111522b1d98d5faf27eb1dbb8519cf440fa9cb7640f8d44f6b64dc17fdc
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

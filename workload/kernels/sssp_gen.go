@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e6cf8547af1937d578ac38ee1c7e5a1db7c8c6a9a3183f0e6f01deff75003082
+// sha256:af27dbe73278c424668d463a6d0578ea7955ecc3415fa27b400450717b3f9d6e
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

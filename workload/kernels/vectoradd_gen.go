@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5fdcdab5a8178a4c1bcf1de324d5416d7f75deaa2f74ed92c7b5e87ec04509b6
+// sha256:a722f562091626107155e53ee08739cfa1001ea92c1bcb05f834306b78de539c
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
