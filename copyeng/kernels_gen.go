@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fb3fd5731bee32f0461658e6562881fb937857100a93de24672a229dcdad128f
+// sha256:dd74ec214663f10775250ffa4276380d7197aab4923d483db18895ce1f9fce01
 //
 //go:embed copy.ptx
 var kernelsCopySm70 []byte

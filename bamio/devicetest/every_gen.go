@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0c010aa503be0935db78c657b8179e09526d315306c930d693e67dea83578c5b
+// sha256:260c94a50be540c28da116b9b3270444db414fecc0a3a303da060e9c6931f11a
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1852931a26b01b60144b8af156142d15216c6489dc061eb00d3484ab7a8aea77
+// sha256:f67e133d09088fd530486b2f3ec58965135d24cd9b01df74dac63fe1b0cafba2
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f80e368264740a1986e470c6be9844fc00cf98b2cd7e931074b7c0621983374d
+// sha256:a726a36d5c117a93a5968931199585ab8f146f8788cb4f1cbc0a8e26b97bf8be
 //
 //go:embed pieces.ptx
 var kernelsPiecesSm70 []byte

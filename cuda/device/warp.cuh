@@ -24,7 +24,7 @@ TRITIER_DEVICE uint32_t lane_id() {
 // spreading over per-processor structures.
 TRITIER_DEVICE uint32_t sm_id() {
     uint32_t v;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(v));
+    asm("mov.u32 %0, %%smid;" : "=r"(v)); // not volatile: once before a loop will do
     return v;
 }
 
@@ -36,7 +36,11 @@ TRITIER_DEVICE uint32_t lanes_below() {
 }
 
 // leader is the lowest lane of mask, which is not 0.
-TRITIER_DEVICE uint32_t leader(uint32_t mask) { return static_cast<uint32_t>(__ffs(static_cast<int>(mask)) - 1); }
+TRITIER_DEVICE uint32_t leader(uint32_t mask) {
+    uint32_t v; // two instructions; compilers make six, for a mask of 0 too
+    asm("{ .reg .b32 t; brev.b32 t, %1; clz.b32 %0, t; }" : "=r"(v) : "r"(mask));
+    return v;
+}
 
 // is_leader says whether this lane is the lowest of mask.
 TRITIER_DEVICE bool is_leader(uint32_t mask) { return lane_id() == leader(mask); }

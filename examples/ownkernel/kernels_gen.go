@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3dfbcb2a02e84786d82ff173266b6b3a267de6697a002fcb941e02327e883916
+// sha256:ef3f04107e4a98eb242e156665284d45cc314571ef34d8b7499378a893236307
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:83ee91b1debce08bef419873da70527bee80dd89321962ff2cecb52e98303f8f
+// sha256:7ae49a3105f915b0f261ef34839bb7dc9ee524865d87428057c85cfafc16009f
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(256, 8) tiered_random_8(const Array
 }
 
 // cursor_16 reads a page for each warp in turn, 8 loads in flight a lane.
-extern "C" __global__ void __launch_bounds__(256, 4) cursor_16(const ArrayRef r, uint64_t* sum, uint32_t* failed) {
+extern "C" __global__ void __launch_bounds__(256, 2) cursor_16(const ArrayRef r, uint64_t* sum, uint32_t* failed) {
     Lanes g = Lanes::full();
     array_ref<Quad> a = as<Quad>(r);
     uint64_t warp = thread_number() / 32, warps = thread_count() / 32, each = (1ull << a.page_shift) / sizeof(Quad), s = 0;

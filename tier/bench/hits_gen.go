@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ae2f542ff763610868d8619a4680f96f33afd6f92168624ea4d380afd42f7892
+// sha256:8a63804f3922f10eaa684abc39693f961709d5ee9243c0e7cc421715b594b381
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

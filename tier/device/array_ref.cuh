@@ -15,7 +15,21 @@
 namespace tritier {
 namespace tier {
 
+// Loaded is an element and how its access ended.
+template <class T>
+struct Loaded {
+    T value;
+    uint32_t status;
+};
+
 template <class T, class S = DriveStore>
+struct array_ref;
+
+// load_here is load by the lanes that are here, for all that is no plain hit.
+template <class T, class S>
+TRITIER_SLOW Loaded<T> load_here(array_ref<T, S> a, uint64_t i);
+
+template <class T, class S>
 struct array_ref : ArrayRef {
     static_assert(sizeof(T) <= 16 && (sizeof(T) & (sizeof(T) - 1)) == 0, "elements have 1, 2, 4, 8 or 16 bytes");
 
@@ -44,7 +58,21 @@ struct array_ref : ArrayRef {
         return load(i, &status);
     }
     TRITIER_DEVICE T load(uint64_t i, uint32_t* status) const {
+#if TRITIER_GPU
+        T v;
+        uint32_t lanes = __activemask();
+        const uint64_t* entry;
+        *status = kTierOk;
+        bool good = peek(i, &v, &entry);
+        if (count_found(lanes, good, entry)) {
+            return v;
+        }
+        Loaded<T> l = far_call(&load_here<T, S>, flags & kNever)(*this, i);
+        *status = l.status;
+        return l.value;
+#else
         return load(here(), context(user_here()), i, true, status);
+#endif
     }
     TRITIER_DEVICE uint32_t store(uint64_t i, const T& v) const {
         return store(here(), context(user_here()), i, v, true);
@@ -79,7 +107,6 @@ struct array_ref : ArrayRef {
     template <class G, class F>
     TRITIER_DEVICE uint32_t change(const G& g, const Context<S>& t, uint64_t i, bool want, F f) const;
 
-private:
     TRITIER_DEVICE Lanes here() const { return Lanes::sharing(reinterpret_cast<const void*>(engine)); }
     TRITIER_DEVICE static uint32_t user_here() {
 #if TRITIER_GPU
@@ -88,6 +115,45 @@ private:
         return 0;
 #endif
     }
+private:
+#if TRITIER_GPU
+    // peek is a glance at element i in as few instructions as can be, without a branch: a
+    // kernel that only finds what it reads is bound by them. True: it was found, and
+    // nobody has to be told. *entry is its page's.
+    TRITIER_DEVICE bool peek(uint64_t i, T* v, const uint64_t** entry) const {
+        bool in = i < length;
+        uint64_t at = (in ? i : 0) * sizeof(T); // element 0 is as good as another
+        uint32_t bytes = 1u << page_shift, page = static_cast<uint32_t>(first_page) + static_cast<uint32_t>(at >> page_shift);
+        const uint64_t* x = reinterpret_cast<const uint64_t*>(entries) + page;
+        uint64_t first = first_look(x);
+        bool found = state_of(first) == kResidentT1;
+        uint32_t frame = found ? location_of(first) : 0;
+        const void* where = reinterpret_cast<const void*>(frame_memory + static_cast<uint64_t>(frame) * bytes + (static_cast<uint32_t>(at) & (bytes - 1)));
+        *v = load_element<T>(where);
+        uint64_t second = second_look(x, *v, flags & kNever);
+        uint32_t seen = (flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
+        *entry = x;
+        return (in & found & same_place(first, second) & ((static_cast<uint32_t>(second) & (seen | kSampled)) == seen)) != 0;
+    }
+    // count_found counts the accesses of the lanes if all are good: one for each page.
+    TRITIER_DEVICE bool count_found(uint32_t lanes, bool good, const uint64_t* entry) const {
+        uint64_t e = reinterpret_cast<uint64_t>(entry);
+        uint32_t pages = 1;
+        // All lanes take part in a shuffle: none behind an && that some do not pass.
+        bool same = e == broadcast(lanes, e, leader(lanes));
+        if (!__all_sync(lanes, (good & same) != 0)) {
+            // Several pages of one engine, then; all else is no hot path.
+            bool one = entries == broadcast(lanes, entries, leader(lanes));
+            if (!__all_sync(lanes, (good & one) != 0)) {
+                return false;
+            }
+            uint32_t mates = peers(lanes, static_cast<uint32_t>(e >> 3));
+            pages = count_bits(__ballot_sync(lanes, (mates & lanes_below()) == 0));
+        }
+        count_if((lanes & lanes_below()) == 0, &(reinterpret_cast<Stripe*>(stripes) + user_here() % kStripes)->hits, pages);
+        return true;
+    }
+#endif
     // glance reads an element without a pin: the page was in the same frame before and
     // after. *e is its entry.
     TRITIER_DEVICE bool glance(uint64_t page, uint64_t i, T* v, uint64_t* e) const {
@@ -131,13 +197,6 @@ template <class G, class S>
 TRITIER_SLOW Access acquire_any(G g, Context<S> t, uint64_t page, uint32_t op) {
     return acquire(g, t, page, op);
 }
-
-// Loaded is an element and how its access ended.
-template <class T>
-struct Loaded {
-    T value;
-    uint32_t status;
-};
 
 // load_missed is load for the lanes whose glance found nothing. It is a function of its
 // own, with few arguments, so that a loop of hits keeps its registers.
@@ -185,6 +244,13 @@ TRITIER_DEVICE T array_ref<T, S>::load(const G& g, const Context<S>& t, uint64_t
     }
     g.sync(); // the lanes go on together
     return v;
+}
+
+template <class T, class S>
+TRITIER_SLOW Loaded<T> load_here(array_ref<T, S> a, uint64_t i) {
+    Loaded<T> l;
+    l.value = a.load(a.here(), a.context(a.user_here()), i, true, &l.status);
+    return l;
 }
 
 template <class T, class S>

@@ -37,16 +37,36 @@ TRITIER_DEVICE uint32_t same_lanes(const G& g, uint32_t v) {
     return same;
 }
 
+// load_frame is load_relaxed_gpu for memory that is known to be the GPU's own.
+TRITIER_DEVICE uint32_t load_frame(const uint32_t* p) {
+#if TRITIER_GPU
+    uint32_t v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+#else
+    return load_relaxed_gpu(p);
+#endif
+}
+TRITIER_DEVICE uint64_t load_frame(const uint64_t* p) {
+#if TRITIER_GPU
+    uint64_t v;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+#else
+    return load_relaxed_gpu(p);
+#endif
+}
+
 // load_element and store_element move an element in one access, or two words
 // of 8 bytes on a CPU, that others may be moving at the same time.
 template <class T>
 TRITIER_DEVICE T load_element(const void* p) {
     T v;
     if constexpr (sizeof(T) == 4) {
-        uint32_t w = load_relaxed_gpu(static_cast<const uint32_t*>(p));
+        uint32_t w = load_frame(static_cast<const uint32_t*>(p));
         __builtin_memcpy(&v, &w, 4);
     } else if constexpr (sizeof(T) == 8) {
-        uint64_t w = load_relaxed_gpu(static_cast<const uint64_t*>(p));
+        uint64_t w = load_frame(static_cast<const uint64_t*>(p));
         __builtin_memcpy(&v, &w, 8);
     } else if constexpr (sizeof(T) == 16) {
         Piece w = load16(p);
@@ -86,6 +106,20 @@ TRITIER_DEVICE void store_element(void* p, const T& v) {
     }
 }
 
+// far_call is f, to be called where the compiler does not know it. zero is 0. A function
+// that is known is compiled with its callers, and what they hold across the call then lies
+// in local memory, in hot loops too, whether they call or not; an unknown one keeps their
+// registers by the calling convention.
+template <class F>
+TRITIER_DEVICE F far_call(F f, uint64_t zero) {
+#if TRITIER_GPU
+    return reinterpret_cast<F>(reinterpret_cast<uint64_t>(f) + zero);
+#else
+    static_cast<void>(zero);
+    return f;
+#endif
+}
+
 // first_look reads an entry as it is or was.
 TRITIER_DEVICE uint64_t first_look(const uint64_t* entry) {
 #if TRITIER_GPU
@@ -109,7 +143,7 @@ TRITIER_DEVICE uint64_t second_look(const uint64_t* entry, const T& v, uint32_t 
     } else {
         __builtin_memcpy(&w, &v, sizeof(T));
     }
-    return load_relaxed_gpu(entry + (w & zero));
+    return load_frame(entry + (static_cast<uint32_t>(w | w >> 32) & zero));
 #else
     static_cast<void>(v);
     static_cast<void>(zero);

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:98f324d109aadb70ad1e75411d533372df6e50640e5ca44ed0eb87ff71af49f3
+// sha256:2478741fbfa57931400366c5fc77623f98f06799615bfd3389a6bf6e69821ff7
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:02f990a6de581e5422b2d4c5945d77d848fbd8c44e1b5cdcfca9f62722dd978b
+// sha256:bfe7c50368e227d7ce21e33c6954d3e91d412bc87b521941e9e7c88cf61f9ad6
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

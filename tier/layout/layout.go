@@ -57,7 +57,7 @@ const (
 	ChainEnd    = 1<<31 - 1      // ends a chain of free ones
 	MaxPage     = 1<<30 - 1      // pages are fewer
 	MaxLocation = 1<<26 - 1      // frames and slots are fewer
-	Stripes     = 64             // of the virtual time
+	Stripes     = 128            // of the virtual time
 	Sampled     = uint64(1) << 5 // in an entry: accesses to the page are told of
 )
 
@@ -65,7 +65,7 @@ const (
 type Stripe struct {
 	Hits uint64 // found in T1 at once
 	Slow uint64 // all others
-	_    [2]uint64
+	_    [14]uint64
 }
 
 // Counts are what tier.Counters has, and the bytes that each edge moved.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9a2b9aded74cb6062b9138561939b1d27603e09b9db07a6bf5f0250391723256
+// sha256:64511adf681bbf92a49f0808d728976bbb09e7c18946555d915bf852832da8fb
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a5ca8230d07e68f0ef43472075824f466bbfb7d3ef59b2d0729532ed5fdad04f
+// sha256:c0ddbb8310d2bbf3c0ed3610ead949a41120f00066406dc2b8785a87d8508455
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:cd6badffa589ba3af42f1578d97fc901ca300e11604c1cfcb1b3b9ae2c34f3e8
+// sha256:c62c401072e60a97cd58059f2f8a2a4de37ac5d1c2bc7f3ec146e41ae27ccfa5
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

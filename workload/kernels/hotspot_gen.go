@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:aebd56cc0107c496a55404d706e62637671de0f591b666f554dbd5c6f7a9faa3
+// sha256:1994818ffaecf4d7606844f95432efdcd7cf19efde86672a2651b0f448360669
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5bc5f6e7ebc33e397cd544914d5d8e299cad82b8c929e40233c03f62b6845370
+// sha256:fdfc89a0dd54dd92def1b9228f8b56d3d89d74e43e0aa91f21505f84da3f9d66
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

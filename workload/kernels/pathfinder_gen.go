@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0445b160c222e04ecb6099482991d5025bc5adcc88737a404c2a49afd202c6a3
+// sha256:784f6b85c263e1e18747705001f59b2f23e94996f6ce36d44c652b417deb5d84
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

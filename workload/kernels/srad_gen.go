@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:71388111522b1d98d5faf27eb1dbb8519cf440fa9cb7640f8d44f6b64dc17fdc
+// sha256:e567ea0972c5f1ef60926cf616fb6e5f81b5e27d1155f0ffafca4b595ca9d0c9
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:af27dbe73278c424668d463a6d0578ea7955ecc3415fa27b400450717b3f9d6e
+// sha256:d2d70345e837901088945d0e803426e3ddab227e5a2112dbe2d45dbe17ed0821
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a722f562091626107155e53ee08739cfa1001ea92c1bcb05f834306b78de539c
+// sha256:d39803a0883704cfc780a4798b8d67817adb0acae963afcc6836efd7513b99bc
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:20b4265f908a20c51075f677649bf8a5a17ca3ca8e2c4912e6aa79ad8475dc91
+// sha256:012a1ab6ff529f8cf864374317dcf882d77f4dd3104789fa21f15e4efad42c32
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte

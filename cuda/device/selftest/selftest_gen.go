@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ad6a06c6d7a2d1d74212e1c0da70e315434674b8c3ce16e9634bbfbd6390756b
+// sha256:3b8a8e603f72115cdd45158f84f1ebc3fe813e8716ac132289f94132eb024f7b
 //
 //go:embed selftest.ptx
 var kernelsSelftestSm70 []byte

@@ -13,32 +13,32 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e034f2fa5cd3f170f4fae8970a974585dec2155ec3a93f80e0535235625460c5
+// sha256:1904d1a1c27a377dd76f22f5a9aa5e8ca5c808a61a25b8f26d401a1ad3ae5346
 //
 //go:embed variants.sm_90.ptx
 var variantsVariantsSm90 []byte
 
-// sha256:7d31ab1872388f89a9ea34ae6a4f02be6c6370dd92ac063f69ef3cb0455dd495
+// sha256:8a6baf32a355f626992673a36454ef54d1986af63ee3c5c58b6dc06ad3119ae5
 //
 //go:embed magic.sm_90.ptx
 var variantsMagicSm90 []byte
 
-// sha256:be6bbbb1ff7518a617adc64e30c901a14efd000be0f4279f44e6f62b269ff6d8
+// sha256:bf2defc3045552796e97c65f4067ff70d27a6f616f9387cd3380c9d65bbf09c7
 //
 //go:embed variants.sm_80.ptx
 var variantsVariantsSm80 []byte
 
-// sha256:c25933563a0e43f4ef9490a531ce93f88a66bda01c78a322142bff1ef3f0b9ed
+// sha256:1b2f81c5c5a5d809a30633e733b3b61e15dc6b220fead27c0f9e594b3b1bdd99
 //
 //go:embed magic.sm_80.ptx
 var variantsMagicSm80 []byte
 
-// sha256:1484faac643bead9375978f6c5df259d7e891040cd2b4e43f8e3b21247108443
+// sha256:5deeed13cea7bd032ca5338c98550c6bab7bd213fb869993a0eb9016e94efd59
 //
 //go:embed variants.sm_70.ptx
 var variantsVariantsSm70 []byte
 
-// sha256:889370ce5b3cc1b12a974467942a7f1484916dcbfe31ab6188ad6a7ded41647d
+// sha256:83d06b4b117ad3d6e14c259fefb4c98c85c3dcfdb0eab8e1b7f987efcc6c98f2
 //
 //go:embed magic.sm_70.ptx
 var variantsMagicSm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:346d061deae0e3377c1a53fd26adab23b17501664702d9dcf4543eb6c316949b
+// sha256:a047dde4d12d8b16b1e486a5c7b7e4c342f6a0868dfc402f9eb8f115b06c3363
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -48,8 +48,8 @@ const (
 	constCopyMark                = 1073741824
 	constMaxPage                 = 1073741823
 	constMaxLocation             = 67108863
-	constStripes                 = 64
-	sizeStripe                   = 32
+	constStripes                 = 128
+	sizeStripe                   = 128
 	offsetStripeHits             = 0
 	offsetStripeSlow             = 8
 	sizeCounts                   = 256
@@ -84,7 +84,7 @@ const (
 	constMoveStripes             = 16
 	sizeMoves                    = 1280
 	offsetMovesPages             = 0
-	sizeHot                      = 9600
+	sizeHot                      = 17792
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
 	offsetHotUsedFrames          = 136
