@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:260c94a50be540c28da116b9b3270444db414fecc0a3a303da060e9c6931f11a
+// sha256:e98713884f84bc9d1b02d4c1e3ead83b2c8b65369441c675a3a3f8723f63d5d1
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

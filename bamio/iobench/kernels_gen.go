@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f67e133d09088fd530486b2f3ec58965135d24cd9b01df74dac63fe1b0cafba2
+// sha256:6ad9c6917fc457d89103d6e5e88ef530ec65d72fb15b2e050437b6eddf7d4cfe
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

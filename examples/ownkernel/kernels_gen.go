@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ef3f04107e4a98eb242e156665284d45cc314571ef34d8b7499378a893236307
+// sha256:7e89880033168d98133d1f6c4c458ebbfc259f912afef5455f489919fcc064ed
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -172,8 +172,11 @@ func (r *rig) fill(ctx context.Context) error {
 	return nil
 }
 
-// grid fills the GPU.
-var grid = cuda.LaunchConfig{Grid: cuda.D1(132 * 8), Block: cuda.D1(256)}
+// grid has so many blocks of 256 threads for each multiprocessor.
+func (r *rig) grid(each int) (cuda.LaunchConfig, error) {
+	n, err := r.c.GPU.Device().Attribute(cuda.MultiprocessorCount)
+	return cuda.LaunchConfig{Grid: cuda.D1(uint32(n * each)), Block: cuda.D1(256)}, err
+}
 
 // time runs a kernel as often as the configuration says, once more to warm up, and
 // returns its times, the sum that it left and the failures that it counted.

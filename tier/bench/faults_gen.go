@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7ae49a3105f915b0f261ef34839bb7dc9ee524865d87428057c85cfafc16009f
+// sha256:53ffcec7599951e2073b9ca43bf7bddbbe06c399c542ef209fb7615ab7bee9fd
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -36,12 +36,20 @@ func Hits(ctx context.Context, c Config) (list []Result, err error) {
 			return nil, err
 		}
 	}
+	grid, err := r.grid(8)
+	if err != nil {
+		return nil, err
+	}
+	half, err := r.grid(2) // the cursor's kernel has as many at a time
+	if err != nil {
+		return nil, err
+	}
 	raw, sum, failed := cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
 	bytes := pages * uint64(c.PageSize)
 	reads := min(uint64(1)<<28, bytes/4)
 	raw16 := func() error { return r.hits.Raw16(r.s, grid, raw, bytes/16, sum) }
 	for _, p := range []pair{
-		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Cursor16(r.s, grid, &refs[4], sum, failed) }},
+		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Cursor16(r.s, half, &refs[4], sum, failed) }},
 		{"raw pointer, 16 bytes", "a[i], 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Tiered16(r.s, grid, &refs[4], bytes/16, sum) }},
 		{"raw pointer, 4 bytes", "a[i], 4 bytes", bytes, "bytes", func() error { return r.hits.Raw4(r.s, grid, raw, bytes/4, sum) },
 			func() error { return r.hits.Tiered4(r.s, grid, &refs[2], bytes/4, sum) }},

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:8a63804f3922f10eaa684abc39693f961709d5ee9243c0e7cc421715b594b381
+// sha256:02d84d8eae57bc7881f8c9b9b45ab4b65db6d7855bbc2870c824924940845e33
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -25,9 +25,10 @@ struct Loaded {
 template <class T, class S = DriveStore>
 struct array_ref;
 
-// load_here is load by the lanes that are here, for all that is no plain hit.
+// load_here is load by the lanes that are here, for all that is no plain hit. Its few
+// arguments fit into registers.
 template <class T, class S>
-TRITIER_SLOW Loaded<T> load_here(array_ref<T, S> a, uint64_t i);
+TRITIER_SLOW Loaded<T> load_here(uint64_t engine, uint64_t first_page, uint64_t length, uint64_t i);
 
 template <class T, class S>
 struct array_ref : ArrayRef {
@@ -60,14 +61,11 @@ struct array_ref : ArrayRef {
     TRITIER_DEVICE T load(uint64_t i, uint32_t* status) const {
 #if TRITIER_GPU
         T v;
-        uint32_t lanes = __activemask();
-        const uint64_t* entry;
         *status = kTierOk;
-        bool good = peek(i, &v, &entry);
-        if (count_found(lanes, good, entry)) {
+        if (load_found(i, &v)) {
             return v;
         }
-        Loaded<T> l = far_call(&load_here<T, S>, flags & kNever)(*this, i);
+        Loaded<T> l = far_call(&load_here<T, S>, flags & kNever)(engine, first_page, length, i);
         *status = l.status;
         return l.value;
 #else
@@ -117,41 +115,40 @@ struct array_ref : ArrayRef {
     }
 private:
 #if TRITIER_GPU
-    // peek is a glance at element i in as few instructions as can be, without a branch: a
-    // kernel that only finds what it reads is bound by them. True: it was found, and
-    // nobody has to be told. *entry is its page's.
-    TRITIER_DEVICE bool peek(uint64_t i, T* v, const uint64_t** entry) const {
+    // load_found is load in as few instructions as can be and without a branch: a kernel
+    // that finds all that it reads is bound by them. True: all lanes that are here have
+    // found their elements, and nobody has to be told but the count of hits.
+    TRITIER_DEVICE bool load_found(uint64_t i, T* v) const {
+        uint32_t lanes = __activemask();
         bool in = i < length;
         uint64_t at = (in ? i : 0) * sizeof(T); // element 0 is as good as another
         uint32_t bytes = 1u << page_shift, page = static_cast<uint32_t>(first_page) + static_cast<uint32_t>(at >> page_shift);
-        const uint64_t* x = reinterpret_cast<const uint64_t*>(entries) + page;
-        uint64_t first = first_look(x);
+        const uint64_t* entry = reinterpret_cast<const uint64_t*>(entries) + page;
+        uint64_t first = first_look(entry);
         bool found = state_of(first) == kResidentT1;
         uint32_t frame = found ? location_of(first) : 0;
-        const void* where = reinterpret_cast<const void*>(frame_memory + static_cast<uint64_t>(frame) * bytes + (static_cast<uint32_t>(at) & (bytes - 1)));
-        *v = load_element<T>(where);
-        uint64_t second = second_look(x, *v, flags & kNever);
-        uint32_t seen = (flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
-        *entry = x;
-        return (in & found & same_place(first, second) & ((static_cast<uint32_t>(second) & (seen | kSampled)) == seen)) != 0;
-    }
-    // count_found counts the accesses of the lanes if all are good: one for each page.
-    TRITIER_DEVICE bool count_found(uint32_t lanes, bool good, const uint64_t* entry) const {
+        *v = load_element<T>(reinterpret_cast<const void*>(frame_memory + static_cast<uint64_t>(frame) * bytes + (static_cast<uint32_t>(at) & (bytes - 1))));
+        // While the element is on its way. All lanes take part in a shuffle: none may be
+        // behind an && that some do not pass.
         uint64_t e = reinterpret_cast<uint64_t>(entry);
-        uint32_t pages = 1;
-        // All lanes take part in a shuffle: none behind an && that some do not pass.
         bool same = e == broadcast(lanes, e, leader(lanes));
-        if (!__all_sync(lanes, (good & same) != 0)) {
-            // Several pages of one engine, then; all else is no hot path.
-            bool one = entries == broadcast(lanes, entries, leader(lanes));
-            if (!__all_sync(lanes, (good & one) != 0)) {
-                return false;
-            }
-            uint32_t mates = peers(lanes, static_cast<uint32_t>(e >> 3));
-            pages = count_bits(__ballot_sync(lanes, (mates & lanes_below()) == 0));
+        uint64_t second = second_look(entry, *v, flags & kNever);
+        uint32_t seen = (flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
+        bool good = (in & found & same_place(first, second) & ((static_cast<uint32_t>(second) & (seen | kSampled)) == seen)) != 0;
+        uint32_t pages = 1;
+        if (!__all_sync(lanes, (good & same) != 0) && !several(lanes, good, e, &pages)) {
+            return false;
         }
-        count_if((lanes & lanes_below()) == 0, &(reinterpret_cast<Stripe*>(stripes) + user_here() % kStripes)->hits, pages);
+        count_if((lanes & lanes_below()) == 0, &(reinterpret_cast<Stripe*>(stripes) + clock_low() / 4 % kStripes)->hits, pages);
         return true;
+    }
+    // several counts the pages of lanes that have found more than one, of one engine: all
+    // else is no hot path.
+    TRITIER_DEVICE bool several(uint32_t lanes, bool good, uint64_t entry, uint32_t* pages) const {
+        bool one = entries == broadcast(lanes, entries, leader(lanes));
+        uint32_t mates = peers(lanes, static_cast<uint32_t>(entry >> 3));
+        *pages = count_bits(__ballot_sync(lanes, (mates & lanes_below()) == 0));
+        return __all_sync(lanes, (good & one) != 0) != 0;
     }
 #endif
     // glance reads an element without a pin: the page was in the same frame before and
@@ -247,7 +244,17 @@ TRITIER_DEVICE T array_ref<T, S>::load(const G& g, const Context<S>& t, uint64_t
 }
 
 template <class T, class S>
-TRITIER_SLOW Loaded<T> load_here(array_ref<T, S> a, uint64_t i) {
+TRITIER_SLOW Loaded<T> load_here(uint64_t engine, uint64_t first_page, uint64_t length, uint64_t i) {
+    const Engine* e = reinterpret_cast<const Engine*>(engine);
+    array_ref<T, S> a;
+    a.engine = engine;
+    a.page_shift = static_cast<uint8_t>(e->page_shift);
+    a.flags = e->t1_policy == kT1Clock ? kTouches : 0;
+    a.entries = e->entries;
+    a.frame_memory = e->frame_memory;
+    a.stripes = e->stripes;
+    a.first_page = first_page;
+    a.length = length;
     Loaded<T> l;
     l.value = a.load(a.here(), a.context(a.user_here()), i, true, &l.status);
     return l;

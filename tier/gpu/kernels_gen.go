@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:2478741fbfa57931400366c5fc77623f98f06799615bfd3389a6bf6e69821ff7
+// sha256:0bed0a6ab284016112a3164b97c3236cee266dd04ba8de99f967683fdf38a852
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:bfe7c50368e227d7ce21e33c6954d3e91d412bc87b521941e9e7c88cf61f9ad6
+// sha256:f0b859634bebfcaa2da808df2aafbedaf5cdf5ad716c4c7cb3c0c4069fa4ad75
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

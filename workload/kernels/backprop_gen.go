@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:64511adf681bbf92a49f0808d728976bbb09e7c18946555d915bf852832da8fb
+// sha256:0aacd649ce96f997b70165b3f2b3cfe1b02dd4ef89e4a599bbe696665c4cf962
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

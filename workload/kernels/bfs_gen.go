@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c0ddbb8310d2bbf3c0ed3610ead949a41120f00066406dc2b8785a87d8508455
+// sha256:189618ed9a1a48bdeea1dc187e964e21a8b4c6c9fa4b499dfe523ac323e9e19f
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

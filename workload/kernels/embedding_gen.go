@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c62c401072e60a97cd58059f2f8a2a4de37ac5d1c2bc7f3ec146e41ae27ccfa5
+// sha256:47bb22af731be45b49691e0cbfbc9ccfdae552be673e17cd692513de6503272b
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1994818ffaecf4d7606844f95432efdcd7cf19efde86672a2651b0f448360669
+// sha256:d34f2ea0271545ba31f09c64eb19eacbc121e7065eaa7655e6a67013359bde48
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

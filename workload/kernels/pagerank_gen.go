@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fdfc89a0dd54dd92def1b9228f8b56d3d89d74e43e0aa91f21505f84da3f9d66
+// sha256:6f4dcb7ed1adc1fc761b526e80ca817d4066a777e701821421e2f5b740a83930
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

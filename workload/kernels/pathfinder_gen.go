@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:784f6b85c263e1e18747705001f59b2f23e94996f6ce36d44c652b417deb5d84
+// sha256:5ce0cb1410a63c190244078071c585a930d9b18251f567b1c53edef890e4fb38
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e567ea0972c5f1ef60926cf616fb6e5f81b5e27d1155f0ffafca4b595ca9d0c9
+// sha256:04d6290fb21e8132e9e3dce6de79ddd135b2bc028d5399f76a3148eda9f9a7da
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d2d70345e837901088945d0e803426e3ddab227e5a2112dbe2d45dbe17ed0821
+// sha256:04d4f813d98b9ecd98560141a6d46f0da09f6217259cfa471afab3d057166bb3
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

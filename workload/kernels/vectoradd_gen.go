@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d39803a0883704cfc780a4798b8d67817adb0acae963afcc6836efd7513b99bc
+// sha256:507bfed874364a25de49b2a21a4c96d93af9ccab169ad0f62c9e6999a364eedc
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

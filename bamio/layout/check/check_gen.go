@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:012a1ab6ff529f8cf864374317dcf882d77f4dd3104789fa21f15e4efad42c32
+// sha256:830c8ca500530868a196c0522c25735df86d0ea0804e99d7bc706f42ea8f4c62
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte

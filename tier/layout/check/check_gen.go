@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a047dde4d12d8b16b1e486a5c7b7e4c342f6a0868dfc402f9eb8f115b06c3363
+// sha256:fc6201ad694ee4daac8e458e87f8475b9239b17198e62bd5c9e999759d7b812e
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
