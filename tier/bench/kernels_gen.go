@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:02ce038fcaafbec2efdeebb9455153799499e9535d84bf4cb21894a94cbdadf5
+// sha256:0b91bd50b513a135bfd62527b6f8bffc65a8372fbcfe2a2c64e9249672f2093e
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:fc4fce89c8b7b6457f27f5afb5ce718326dc7a7e311523c31bc8bede2836cc5c
+// sha256:3ea0e67508968a4c4ddec134e9e8efdeaaca8c71e45029c0c9b9d79f3383948d
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
@@ -36,7 +36,7 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type kernels struct {
 	modules   [1]*cuda.Module
-	functions [4]*cuda.Function
+	functions [5]*cuda.Function
 }
 
 // kernelsBlocks keeps parameter blocks, so that launches do not allocate.
@@ -75,6 +75,7 @@ func (k *kernels) load(ctx *cuda.Context) error {
 		{0, "access_by_index"},
 		{0, "access_in_run"},
 		{0, "pin_pages"},
+		{0, "read_clock"},
 		{0, "flush_dirty"},
 	} {
 		fn, err := k.modules[f.module].Function(f.name)
@@ -154,6 +155,18 @@ func (k *kernels) PinPages(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Pt
 // PinPagesFunction is pin_pages, for its attributes and occupancy.
 func (k *kernels) PinPagesFunction() *cuda.Function { return k.functions[2] }
 
+// ReadClock launches read_clock of access.cu on the stream.
+func (k *kernels) ReadClock(stream *cuda.Stream, cfg cuda.LaunchConfig, out cuda.Ptr) error {
+	block := kernelsBlocks.Get().(*[104]byte)
+	defer kernelsBlocks.Put(block)
+	params := block[:8]
+	binary.LittleEndian.PutUint64(params[0:], uint64(out))
+	return k.functions[3].Launch(stream, cfg, params)
+}
+
+// ReadClockFunction is read_clock, for its attributes and occupancy.
+func (k *kernels) ReadClockFunction() *cuda.Function { return k.functions[3] }
+
 // FlushDirty launches flush_dirty of access.cu on the stream.
 func (k *kernels) FlushDirty(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Ptr, report cuda.Ptr) error {
 	block := kernelsBlocks.Get().(*[104]byte)
@@ -161,8 +174,8 @@ func (k *kernels) FlushDirty(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(e))
 	binary.LittleEndian.PutUint64(params[8:], uint64(report))
-	return k.functions[3].Launch(stream, cfg, params)
+	return k.functions[4].Launch(stream, cfg, params)
 }
 
 // FlushDirtyFunction is flush_dirty, for its attributes and occupancy.
-func (k *kernels) FlushDirtyFunction() *cuda.Function { return k.functions[3] }
+func (k *kernels) FlushDirtyFunction() *cuda.Function { return k.functions[4] }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4b87ac95172243b0a2b9b13e20561af906338c91d9a537f7f80df2af2b19c273
+// sha256:327b5b1470ccfd13970ea037252af7684f65dfa58633f05e9de1d965f9655d06
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:87120339d42b71d77770160d8f856b92403afb746e94c5557a5f0e24190051b2
+// sha256:0bbab50cbdac8a59762f3c52836f0ae6886aa874ae7ee9744922a297e6f50ce3
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5e41e1f7d9db8520c7a038d73fecd57a46a0a4c95961d7afbaa753251cf94641
+// sha256:848621cf033d8556fbeec26bb006b387b74c31a20cdfa8775188a6505d53034c
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:86a57f86e43a73fecd237168126142b31f260da8622655f739d858bcc7f4fbd7
+// sha256:9b34cb0ab078b0eb77ffafca998150a34f2bd0fdf0078c6e2c75619dd5006018
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5586361af909dadea1fb01c17771e050a4cdeb6543097ca75310e00a807a7857
+// sha256:727851f8510b41ab5603b995fef6d8d7cb852dc9ccee3da105fc89de91ebf988
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fbea200e94a2b813c79bcd7aa6ff8f02fdc5499efab0956e6ecca543062b031f
+// sha256:ab17e14b46b6db4601dfcfaf01563dc8d6a8f9a243c1655d608d74a7d5998b41
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

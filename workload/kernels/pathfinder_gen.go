@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4cb0a535087a4eef6874c1b5275e1e47de660b8b2c1c149d7cd75f50f1235915
+// sha256:aa06c4b6b1ebced2cd4fbb82de50a4d866552a19d851993d25ff11270c6d0efb
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8526f7ec76bf22230184d97c684e4d80c6363b13897746c02d6d3130bd6d35c8
+// sha256:5f4c4aae8e08ff57c36dbaeeb7044c76bbd7da6dde09092c12191bd61fd3f87b
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3d939d5dd2072da49791f4b617b34262b1d742874da06fcdb67852f68f0bc79d
+// sha256:590e121518cdf1ba01f6e9e1335415ee140be80121118ea4ad104a67d35e6dd0
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

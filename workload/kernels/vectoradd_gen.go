@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:918cb75650223ce97f0b4893d4d6b4339037b57272e517b780e5e81692344fae
+// sha256:426f37fc76c7e220cc1e836dd44e989a9499111a342b4a82f418d3212ce99bef
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
