@@ -73,8 +73,11 @@ func (t *timeline) page(e lib.Event) {
 // beginPage finds a row for a miss, or leaves it out.
 func (t *timeline) beginPage(e lib.Event) {
 	r := t.pages
-	row := r.row(e.SM, e.Start)
-	if r.out = t.moves >= mostMoves || row == mostRows; r.out {
+	row := mostRows
+	if t.moves < mostMoves {
+		row = r.row(e.SM, e.Start)
+	}
+	if r.out = row == mostRows; r.out {
 		t.over++
 		return
 	}

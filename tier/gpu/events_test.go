@@ -213,6 +213,44 @@ func TestSlowListener(t *testing.T) {
 	}
 }
 
+// TestCutEvents: moves whose miss found no room are counted with it, and not told of.
+func TestCutEvents(t *testing.T) {
+	defer gpu.SetEvents(1<<10, 2)()
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		var l told
+		var hold atomic.Bool
+		held, release := make(chan struct{}), make(chan struct{})
+		w := newWorld(t, ctx, setup{policy: policies[0], frames: 3, spares: 8, pages: 40, parity: true, events: func(list []gpu.Event) {
+			if hold.CompareAndSwap(true, false) {
+				close(held)
+				<-release
+			}
+			l.listen(list)
+		}})
+		ref := w.ref(t, 0, 40*page, 0)
+		do := func(op tier.Op, p uint64) {
+			t.Helper()
+			must(t, w.Elements(t.Context(), ref, op, []uint64{p * page}, gpu.Buffer{Bytes: make([]byte, 1)}))
+		}
+		for p, op := range []tier.Op{tier.Write, tier.Read} {
+			do(op, uint64(p))
+			if _, err := w.Told(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hold.Store(true)
+		do(tier.Read, 2)
+		<-held
+		do(tier.Read, 3) // it writes 0 back, and reads: two events
+		close(release)
+		k, err := w.Told(t.Context())
+		if want := (gpu.Told{Events: 6, Begun: 4, Sampled: 4, Cut: 3, Clock: k.Clock}); err != nil || k != want || len(l.groups(t)) != 3 {
+			t.Errorf("%+v, %v, want %+v", k, err, want)
+		}
+		w.close(t)
+	})
+}
+
 // TestStuckListener: batches end, and the question how far it is with an error.
 func TestStuckListener(t *testing.T) {
 	onGPU(t, func(t *testing.T, ctx *cuda.Context) {

@@ -56,7 +56,7 @@ type Options struct {
 	// from one goroutine while kernels run: each miss when it has ended, followed by its
 	// moves in their order. The list is valid during the call. Kernels never wait for it:
 	// what it is too slow for is left out and counted, see Engine.Told. It must not call the
-	// Engine.
+	// Engine. The ring takes 32 MiB of pinned memory.
 	Events func(list []Event)
 	// EventsEvery tells of one in so many misses and flushed pages, with their moves; of all
 	// when 0 or 1.
