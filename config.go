@@ -3,6 +3,7 @@ package tritier
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -71,9 +72,14 @@ type Config struct {
 	// ObserveEvery has Observe told of the accesses to one in so many pages, chosen by a
 	// hash of the page's number; of all when 0 or 1.
 	ObserveEvery int `yaml:"-"`
-	// Events, if set, is told of every move of pages or elements that has ended.
-	// It must not call the Memory.
+	// Events, if set, is told of every move of pages or elements that has ended, one call
+	// after another. It must not call the Memory. With engine gpu, from a goroutine while
+	// kernels run, of misses and moves of single pages; kernels do not wait for it, and what
+	// it is too slow for is left out and counted: see Traced.
 	Events func(Event) `yaml:"-"`
+	// EventsEvery, with engine gpu, has Events told of one in so many misses and of what they
+	// move; of all when 0 or 1.
+	EventsEvery int `yaml:"-"`
 	// Driver, if set, has the GPU in place of the machine's: a software GPU, in tests.
 	Driver *cuda.Driver `yaml:"-"`
 	// Faults, for tests, gives the fault plan of drive number i, when software
@@ -197,6 +203,9 @@ func (c Config) parse() (*parsed, error) {
 	}
 	if p.ObserveEvery < 0 {
 		note("observe", fmt.Errorf("one in %d pages: want 0 (all) or more", p.ObserveEvery))
+	}
+	if p.EventsEvery < 0 || p.EventsEvery > math.MaxInt32 {
+		note("events", fmt.Errorf("one in %d misses: want 0 (all) to %d", p.EventsEvery, math.MaxInt32))
 	}
 	if p.Model != "" {
 		p.model, err = servicetime.Load(p.Model)

@@ -12,6 +12,21 @@ import (
 // Event is a move that has ended, as Config.Events is told.
 type Event = host.Event
 
+// Traced is how much Config.Events was told of. Engine host leaves nothing out, and only
+// counts what it told.
+type Traced struct {
+	Told    uint64        // events
+	Begun   uint64        // with engine gpu: misses, and pages that a flush wrote back
+	Sampled uint64        // of these, the ones to be told of: one in Config.EventsEvery
+	LeftOut uint64        // of these, the ones that Events was too slow for, left out with all their moves
+	Cut     uint64        // single events of the others that it was too slow for
+	Clock   time.Duration // by how much Event.Start may be off: kernels have a clock of their own
+}
+
+// Traced waits until Config.Events was told of what has ended, and says how much that was
+// and what was left out.
+func (m *Memory) Traced(ctx context.Context) (Traced, error) { return m.eng.traced(ctx) }
+
 // ServiceCPU is the processor time that the threads have used which serve the drives
 // in software, since Open; known is false when there are none, or when the system
 // does not say.

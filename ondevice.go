@@ -38,9 +38,6 @@ type deviceArray struct {
 }
 
 func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, error) {
-	if p.Events != nil {
-		return nil, &ConfigError{[]error{errors.New("engine: gpu tells nobody of single moves: leave Events out, or use engine host")}}
-	}
 	l, err := v.Layout()
 	if err != nil {
 		return nil, fmt.Errorf("engine gpu: %w", err)
@@ -54,6 +51,9 @@ func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, 
 		Policy: p.policy, Seed: p.Seed, Deadline: p.Timeout, ObserveEvery: p.ObserveEvery}
 	if p.Observe != nil {
 		opts.Observe = o.tell
+	}
+	if p.Events != nil {
+		opts.Events, opts.EventsEvery = o.moved, p.EventsEvery
 	}
 	for _, m := range v.Members() {
 		n, ok := m.(volume.NVMeMember)
@@ -91,18 +91,53 @@ func (o *onDevice) publish() {
 
 // tell passes accesses on to Config.Observe. It takes no lock: batches wait for it.
 func (o *onDevice) tell(list []gpu.Access) {
-	known := o.known.Load()
-	if known == nil {
-		return // no array, no access
-	}
 	for _, a := range list {
-		i := sort.Search(len(*known), func(i int) bool { return (*known)[i].first > a.Page }) - 1
-		if i < 0 || a.Page-(*known)[i].first >= (*known)[i].pages {
+		x := o.arrayOf(a.Page)
+		if x == nil {
 			continue // of an array that was dropped: its pages were prefetched by a kernel that has it no more
 		}
-		x := &(*known)[i]
 		o.cfg.Observe(Access{x.key.name, a.Page - x.first, a.Op})
 	}
+}
+
+// arrayOf is the array that has the engine's page, or nil. It takes no lock.
+func (o *onDevice) arrayOf(page uint64) *deviceArray {
+	known := o.known.Load()
+	if known == nil {
+		return nil
+	}
+	i := sort.Search(len(*known), func(i int) bool { return (*known)[i].first > page }) - 1
+	if i < 0 || page-(*known)[i].first >= (*known)[i].pages {
+		return nil
+	}
+	return &(*known)[i]
+}
+
+// eventKinds are tier/gpu's kinds as Config.Events knows them.
+var eventKinds = [...]host.EventKind{gpu.EventRead: host.EventRead, gpu.EventWrite: host.EventWrite, gpu.EventDemote: host.EventDemote,
+	gpu.EventPromote: host.EventPromote, gpu.EventMiss: host.EventMiss, gpu.EventFlush: host.EventSave}
+
+// moved passes events on to Config.Events. It takes no lock.
+func (o *onDevice) moved(list []gpu.Event) {
+	for i := range list {
+		v := &list[i]
+		e := Event{Kind: eventKinds[v.Kind], Start: v.Start, Took: v.Took, Count: 1, Array: "?", Page: v.Page, Op: v.Op, Failed: v.Failed, SM: v.SM, Stripe: v.Stripe}
+		if x := o.arrayOf(v.Page); x != nil {
+			e.Array, e.Page = x.key.name, v.Page-x.first
+		}
+		if v.Kind < gpu.EventMiss {
+			e.Bytes = uint64(o.cfg.PageSize)
+		}
+		o.cfg.Events(e)
+	}
+}
+
+func (o *onDevice) traced(ctx context.Context) (Traced, error) {
+	t, err := o.e.Told(ctx)
+	if errors.Is(err, gpu.ErrClosed) {
+		err = ErrClosed
+	}
+	return Traced{Told: t.Events, Begun: t.Begun, Sampled: t.Sampled, LeftOut: t.LeftOut, Cut: t.Cut, Clock: t.Clock}, err
 }
 
 func (o *onDevice) observed(ctx context.Context) (Observed, error) {

@@ -138,9 +138,9 @@ func TestOnDevice(t *testing.T) {
 		if _, err := tritier.Open(t.Context(), c); !errors.As(err, &bad) {
 			t.Errorf("with checksums: %v", err)
 		}
-		c.Checksums, c.Events = false, func(tritier.Event) {}
+		c.Checksums, c.EventsEvery = false, -1
 		if _, err := tritier.Open(t.Context(), c); !errors.As(err, &bad) {
-			t.Errorf("with somebody who wants to know moves: %v", err)
+			t.Errorf("events of one in -1: %v", err)
 		}
 	})
 	file := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"

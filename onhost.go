@@ -3,6 +3,7 @@ package tritier
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/tritier/tritier/copyeng"
 	"github.com/tritier/tritier/libnvm/volume"
@@ -20,6 +21,7 @@ type onHost struct {
 	mem   *host.Memory
 	whyT1 string // why T1 is where it is
 	seen  *observer
+	told  atomic.Uint64 // events
 }
 
 func openOnHost(p *parsed, v *volume.Volume) (*onHost, error) {
@@ -41,7 +43,13 @@ func (o *onHost) open(v *volume.Volume) (err error) {
 		return err
 	}
 	h := host.Options{PageSize: int(p.PageSize), T1: frames, T2: t2, Spares: spares, Policy: p.policy, Seed: p.Seed,
-		Retries: max(p.Retries, 0), Timeout: p.Timeout, Events: p.Events}
+		Retries: max(p.Retries, 0), Timeout: p.Timeout}
+	if p.Events != nil {
+		h.Events = func(e Event) {
+			o.told.Add(1)
+			p.Events(e)
+		}
+	}
 	if o.seen = newObserver(&p.Config); o.seen != nil {
 		h.Observe = func(array int, page uint64, op tier.Op) { o.seen.tell(array, Access{o.t3.name(array), page, op}) }
 	}
@@ -163,3 +171,5 @@ func (o *onHost) describe(d *Description) {
 func (o *onHost) stats() Stats { return Stats{o.mem.Stats(), o.eng.Stats()} }
 
 func (o *onHost) observed(context.Context) (Observed, error) { return o.seen.observed(), nil }
+
+func (o *onHost) traced(context.Context) (Traced, error) { return Traced{Told: o.told.Load()}, nil }

@@ -35,6 +35,8 @@ type orchestrator interface {
 	stats() Stats
 	// observed waits until Config.Observe was told of what has ended.
 	observed(ctx context.Context) (Observed, error)
+	// traced waits until Config.Events was.
+	traced(ctx context.Context) (Traced, error)
 }
 
 // openArray is an array that the tiers know.

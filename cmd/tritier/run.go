@@ -18,31 +18,32 @@ import (
 
 // runFlags are the flags of tritier run.
 type runFlags struct {
-	size       units.Bytes
-	scale      int
-	iterations int
-	batch      int
-	prefetch   bool
-	policies   []string
-	t1, t2     string
-	page       units.Bytes
-	store      string
-	checksums  bool
-	model      string
-	engine     string
-	program    string
-	gpu        string
-	threads    int
-	seed       uint64
-	repeat     int
-	verify     bool
-	keep       bool
-	replace    bool
-	record     string
-	sample     int
-	traceOut   string
-	metrics    string
-	json       bool
+	size        units.Bytes
+	scale       int
+	iterations  int
+	batch       int
+	prefetch    bool
+	policies    []string
+	t1, t2      string
+	page        units.Bytes
+	store       string
+	checksums   bool
+	model       string
+	engine      string
+	program     string
+	gpu         string
+	threads     int
+	seed        uint64
+	repeat      int
+	verify      bool
+	keep        bool
+	replace     bool
+	record      string
+	sample      int
+	traceOut    string
+	traceSample int
+	metrics     string
+	json        bool
 
 	given func(name string) bool // whether a flag was on the command line
 }
@@ -75,8 +76,12 @@ then runs over it with the same sizes, policy and seed, and its count of SSD fet
 the live one. With --engine gpu, where many warps make accesses at once, the trace has each warp's
 in its order, and the simulator's counts differ by a little; accesses that the recording was too slow
 for are counted, and the trace's source says how many are missing. --trace-out writes a timeline for Perfetto (ui.perfetto.dev) or chrome://tracing:
-kernel launches, misses, reads, writes and copies; with --engine gpu kernel launches, with the counts
-of each tier after every one. --model paces the store's drives as a preset of
+kernel launches, misses, reads, writes and copies. With --engine gpu these are single ones, each miss
+in a row of its multiprocessor with its read or copy in, and those of its victims out, and the counts
+of each tier come after every launch; --trace-sample draws one in so many misses, which a long run
+needs, since a timeline has at most ` + units.FormatCount(mostMoves) + ` events: what it lacks is counted, in the report and
+in the file ("otherData"). Kernels do not wait for it, and their clock is compared with the host's:
+"clock_off_ns" says by how much times may be off. --model paces the store's drives as a preset of
 others; every time is then labelled "modelled".
 
 The store is made when it holds nothing; by default it is memory (mem:). The arrays are dropped from
@@ -162,6 +167,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.record, "record", "", "write every page access to `FILE`, a trace (.ttrc) for tritier replay; with several policies, % in the name is the policy's number")
 	fs.IntVar(&f.sample, "record-sample", 1, "record one in `N` pages, chosen by a hash: a trace for tiers of an N-th of the sizes")
 	fs.StringVar(&f.traceOut, "trace-out", "", "write a timeline to `FILE` (.json) for Perfetto")
+	fs.IntVar(&f.traceSample, "trace-sample", 1, "with --engine gpu, draw one in `N` misses, with what they move, in the timeline")
 	fs.StringVar(&f.metrics, "metrics", "", "answer Prometheus at `ADDRESS`/metrics while a memory is open, such as "+metrics.DefaultAddress)
 	fs.BoolVar(&f.json, "json", false, "write JSON instead of the table")
 }

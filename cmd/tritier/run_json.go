@@ -84,6 +84,9 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	if r.f.record != "" {
 		m["recorded_accesses"], m["lost_accesses"] = one.records, one.lost
 	}
+	if one.timeline != nil {
+		m["timeline"] = one.timeline
+	}
 	return m
 }
 

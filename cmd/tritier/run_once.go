@@ -41,6 +41,9 @@ type runOnce struct {
 	sample      int            // one in so many pages was recorded, 0: none
 	records     uint64
 	lost        uint64 // accesses that the recording was too slow for
+
+	timeline      map[string]uint64 // what the timeline has; nil without one
+	timelineLacks string            // and what not
 }
 
 // during is what the counters counted in the run.
@@ -65,10 +68,12 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	c, w := r.config, r.program
 	c.Policy = p.label
 	rec.observe(&c, w.Arrays())
-	if c.Engine != lib.EngineGPU {
-		line.observe(&c) // kernels tell nobody of single moves
-	} else if d, err := openCUDA(); err == nil {
-		c.Driver = d // else Open says why not
+	line.observe(&c)
+	c.EventsEvery = r.f.traceSample
+	if c.Engine == lib.EngineGPU {
+		if d, err := openCUDA(); err == nil {
+			c.Driver = d // else Open says why not
+		}
 	}
 	mem, err := lib.Open(ctx, c)
 	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(c.Store, "size=") {
@@ -110,7 +115,10 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	if err := x.verify(ctx, r, mem, w, line); err != nil {
 		return one, err
 	}
-	if err := line.end(); err != nil {
+	if err := line.traced(ctx, mem); err != nil {
+		return one, err
+	}
+	if x.timeline, x.timelineLacks, err = line.end(); err != nil {
 		return one, err
 	}
 	return one, r.simulate(ctx, rec, p.spec, x)

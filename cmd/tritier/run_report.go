@@ -200,6 +200,9 @@ func (r *runner) foot(w io.Writer) {
 			}
 		}
 		r.recorded(w, &x)
+		if one := x.runs[0]; one.timelineLacks != "" {
+			_, _ = fmt.Fprintf(w, "the timeline is not complete: %s\n", one.timelineLacks)
+		}
 	}
 	if r.interrupted {
 		_, _ = fmt.Fprintln(w, "ended early: figures are those of the runs that ended")

@@ -34,7 +34,7 @@ func checkTimeline(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))
 	found := map[string]int{}
-	ends := map[int]float64{} // of each track
+	open := map[int][]float64{} // ends of spans of each track: one lies within the one before it, or behind it
 	for _, e := range doc.Events {
 		if e.Pid == nil || e.Tid == nil {
 			ts.Fatalf("%+v has no process or thread", e)
@@ -45,10 +45,14 @@ func checkTimeline(ts *testscript.TestScript, _ bool, args []string) {
 		if e.Ts == nil || e.Dur == nil || *e.Ts < 0 || *e.Dur < 0 {
 			ts.Fatalf("%+v has no time", e)
 		}
-		if *e.Ts+0.002 < ends[*e.Tid] { // in microseconds, to three digits
-			ts.Fatalf("%+v begins before the span before it on its track ends, %f", e, ends[*e.Tid])
+		stack := open[*e.Tid]
+		for len(stack) > 0 && *e.Ts+0.002 >= stack[len(stack)-1] { // in microseconds, to three digits
+			stack = stack[:len(stack)-1]
 		}
-		ends[*e.Tid] = *e.Ts + *e.Dur
+		if n := len(stack); n > 0 && *e.Ts+*e.Dur > stack[n-1]+0.002 {
+			ts.Fatalf("%+v begins within a span of its track that ends before it, at %f", e, stack[n-1])
+		}
+		open[*e.Tid] = append(stack, *e.Ts+*e.Dur)
 		found[e.Cat+"/"+e.Name]++
 	}
 	for _, want := range args[1:] {

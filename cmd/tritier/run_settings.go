@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -88,6 +89,9 @@ func (f *runFlags) check() error {
 		{f.record == "" || !sameFile(f.record, f.traceOut), "--record and --trace-out both write " + f.record + ": name two files"},
 		{f.sample >= 1, fmt.Sprintf("--record-sample %d is not from 1 on", f.sample)},
 		{f.sample == 1 || f.record != "", "--record-sample without --record"},
+		{f.traceSample >= 1 && f.traceSample <= math.MaxInt32, fmt.Sprintf("--trace-sample %d is not from 1 to %d", f.traceSample, math.MaxInt32)},
+		{f.traceSample == 1 || f.traceOut != "", "--trace-sample without --trace-out"},
+		{f.traceSample == 1 || f.engine == lib.EngineGPU, "--trace-sample is for misses of kernels: give --engine gpu too, or leave it out"},
 		{f.record == "" || strings.HasSuffix(f.record, ".ttrc"), "--record " + f.record + ": the name must end in .ttrc"},
 		{f.traceOut == "" || strings.HasSuffix(f.traceOut, ".json"), "--trace-out " + f.traceOut + ": the name must end in .json"},
 	} {

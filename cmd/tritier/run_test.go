@@ -32,7 +32,7 @@ func (f *faulty) Verify(ctx context.Context, m *lib.Memory) error {
 
 func faultyRunner(t *testing.T, repeat int) (*runner, *faulty) {
 	t.Helper()
-	f := &runFlags{size: 256 << 10, page: 4 << 10, batch: 1 << 12, policies: []string{"lru,bypass"}, gpu: "none", engine: lib.EngineHost, threads: 1, repeat: repeat, verify: true, sample: 1}
+	f := &runFlags{size: 256 << 10, page: 4 << 10, batch: 1 << 12, policies: []string{"lru,bypass"}, gpu: "none", engine: lib.EngineHost, threads: 1, repeat: repeat, verify: true, sample: 1, traceSample: 1}
 	s, err := f.settings("pathfinder")
 	if err != nil {
 		t.Fatal(err)

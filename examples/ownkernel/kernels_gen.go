@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7e89880033168d98133d1f6c4c458ebbfc259f912afef5455f489919fcc064ed
+// sha256:94ee27f3db44cb537e95c14235622c4378fdd371414c564ab5a1239f609cb544
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

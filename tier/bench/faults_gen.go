@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:53ffcec7599951e2073b9ca43bf7bddbbe06c399c542ef209fb7615ab7bee9fd
+// sha256:412665ed904f79aafa2bc850e7b194abbc64b2708429fc02b19d4247b7b8adbb
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

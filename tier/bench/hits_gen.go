@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:02d84d8eae57bc7881f8c9b9b45ab4b65db6d7855bbc2870c824924940845e33
+// sha256:da98bc58566fcfb6ef4ee3a7b0755b28517317047c7c4c560bf00816c4e07d64
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

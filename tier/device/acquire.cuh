@@ -65,6 +65,8 @@ TRITIER_SLOW Access acquire_slow(G g, Context<S> t, uint32_t page, uint32_t op, 
         got = seek(t, page, op, &k);
         if (got != kClaimed) {
             settle(t, page, op, got, k);
+        } else {
+            begin_events(&t);
         }
     }
     got = from_leader(g, got);
@@ -81,6 +83,7 @@ TRITIER_SLOW Access acquire_slow(G g, Context<S> t, uint32_t page, uint32_t op, 
     Fill f{page, op, k.word, from_leader(g, now), from_leader(g, k.spare), t2 ? location_of(k.word) : kNone,
            t2 && !copy ? 1u : 0u, copy ? 1u : 0u, kNone, page, whole};
     uint32_t status = bring(g, t, &f);
+    tell_event(t, kMissEvent, k.wait.begun, page, status, op);
     if (status != kTierOk && g.leads()) {
         count(op == kPrefetchOp ? &t.counts()->prefetch_errors : &t.counts()->errors);
         note_error(t, f.at, status);

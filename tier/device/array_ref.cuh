@@ -42,7 +42,7 @@ struct array_ref : ArrayRef {
     TRITIER_DEVICE Context<S> context(uint32_t user) const {
         // What the array knows itself need not be loaded.
         const Engine* e = reinterpret_cast<const Engine*>(engine);
-        return Context<S>{e, reinterpret_cast<uint64_t*>(entries), frame_memory, page_shift, user % kStripes, S::open(e, user)};
+        return Context<S>{e, reinterpret_cast<uint64_t*>(entries), frame_memory, page_shift, static_cast<uint8_t>(user % kStripes), 0, S::open(e, user)};
     }
 
     // page_of is the engine's page that holds element i; offset_of where in it.

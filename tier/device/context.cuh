@@ -58,8 +58,9 @@ struct Context {
     const Engine* e;
     uint64_t* entries;
     uint64_t frame_memory;
-    uint32_t page_shift;
-    uint32_t stripe;
+    uint8_t page_shift;
+    uint8_t stripe;
+    uint32_t number; // of the miss that the group is at, for events; 0: nobody is told of it
     S store;
 
     TRITIER_DEVICE Hot* hot() const { return reinterpret_cast<Hot*>(fixed(&e->hot)); }
@@ -79,8 +80,8 @@ struct Context {
 // open_context makes a context for user number user: a warp's number, say.
 template <class S>
 TRITIER_DEVICE Context<S> open_context(const Engine* e, uint32_t user) {
-    return Context<S>{e, reinterpret_cast<uint64_t*>(e->entries), e->frame_memory, e->page_shift, user % kStripes,
-                      S::open(e, user)};
+    return Context<S>{e, reinterpret_cast<uint64_t*>(e->entries), e->frame_memory, static_cast<uint8_t>(e->page_shift),
+                      static_cast<uint8_t>(user % kStripes), 0, S::open(e, user)};
 }
 
 // count adds to a counter; one lane of a group calls it, and does not wait.
@@ -113,14 +114,6 @@ TRITIER_DEVICE uint32_t bucket_of(uint64_t ns) {
     }
     uint32_t length = count_bits(static_cast<uint32_t>(ns)) + count_bits(static_cast<uint32_t>(ns >> 32));
     return length < kBuckets ? length : kBuckets - 1;
-}
-
-// count_move counts a page that has crossed an edge since begun (globaltimer); one lane
-// of a group calls it.
-template <class S>
-TRITIER_DEVICE void count_move(const Context<S>& t, uint32_t edge, uint64_t begun) {
-    Moves* m = reinterpret_cast<Moves*>(fixed(&t.e->moves)) + t.stripe % kMoveStripes;
-    count(&m->pages[edge][bucket_of(globaltimer() - begun)]);
 }
 
 // in_vain says that a status stands for a wait that has ended without an answer.

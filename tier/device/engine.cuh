@@ -187,6 +187,41 @@ struct alignas(128) RecordBox {
     uint64_t taken; // records taken, in order
 };
 
+// What an Event tells of: a move over an edge, by the edge's number, or what moves belong to.
+enum : uint32_t { kMissEvent = 4, kFlushEvent = 5 };
+
+// Event is a move that has ended, in pinned memory; mark, written last, is the low half of
+// its place + 1. what is the kind, in 4 bits, and from these bits on:
+enum : uint32_t { kEventOp = 4, kEventFailed = 6, kEventStripe = 7, kEventSM = 16 };
+struct Event {
+    uint64_t begun; // globaltimer
+    uint64_t ended;
+    uint32_t page;
+    uint32_t number; // of the miss or flushed page that it belongs to
+    uint32_t what;
+    uint32_t mark;
+};
+
+// EventBox is what the CPU tells the GPU of its ring of events, in pinned memory.
+struct alignas(128) EventBox {
+    uint64_t taken; // events taken, in order
+    uint64_t clock; // globaltimer, for the host
+};
+
+// EventLog is the ring of events: what changes, then what the host sets up.
+struct alignas(128) EventLog {
+    uint64_t tail;     // events put into the ring
+    uint64_t taken;    // of these, taken by the CPU, as last seen
+    uint64_t begun;    // misses and flushed pages, told of or not
+    uint64_t left_out; // of those to be told of, the ones that there was no room for
+    uint64_t cut;      // events of the others that there was no room for
+    alignas(128) uint64_t events; // pinned: Event[count]
+    uint64_t box;   // pinned: EventBox
+    uint32_t count; // a power of two
+    uint32_t room;  // count less as many as there are threads
+    uint32_t every; // one in so many misses is told of
+};
+
 // Engine is what kernels get, by address. The host fills it and does not change
 // it while kernels run.
 struct alignas(64) Engine {
@@ -240,6 +275,7 @@ struct alignas(64) Engine {
     uint64_t fenced; // uint32_t[pages / 32 + 1]: bitmap of the pages that have a fence
     uint64_t fences; // uint64_t[slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
     uint64_t moves;  // Moves[kMoveStripes]
+    uint64_t events; // EventLog; 0: nobody is told of moves
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it. Not

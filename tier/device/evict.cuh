@@ -9,6 +9,7 @@
 //   - A victim that it has claimed (Demoting) is either moved or put back.
 #pragma once
 
+#include "events.cuh"
 #include "t2copy.cuh"
 #include "oldest.cuh"
 #include "reuse.cuh"
@@ -51,10 +52,13 @@ TRITIER_DEVICE uint32_t save(const G& g, const Context<S>& t, uint32_t page, uin
     uint64_t begun = globaltimer();
     uint32_t status = t.store.write(g, page, slot);
     if (g.leads() && status == kTierOk) {
-        count_move(t, kT2ToT3, begun);
+        count_move(t, kT2ToT3, begun, page);
         count(&t.counts()->bytes_t3_write, t.page_bytes());
     } else if (g.leads() && t.store.lost(status)) {
         raise_fence(t, page, slot);
+    }
+    if (status != kTierOk) {
+        tell_event(t, kT2ToT3, begun, page, status);
     }
     return status;
 }
@@ -255,7 +259,7 @@ TRITIER_SLOW uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Vic
     uint64_t begun = globaltimer();
     copy_bytes(g, t.slot(to), t.frame(v.frame), t.page_bytes());
     if (g.leads()) {
-        count_move(t, kT1ToT2, begun);
+        count_move(t, kT1ToT2, begun, v.page);
         store_relaxed_gpu(t.slot_owner() + to, v.page);
     }
     status = insert_order(g, t, to);

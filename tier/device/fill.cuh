@@ -19,7 +19,7 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
         uint64_t begun = globaltimer();
         copy_bytes(g, t.frame(f->frame), t.slot(f->slot), t.page_bytes());
         if (g.leads()) {
-            count_move(t, kT2ToT1, begun);
+            count_move(t, kT2ToT1, begun, f->page);
             count(&t.counts()->bytes_promoted, t.page_bytes());
         }
         return kTierOk;
@@ -27,6 +27,7 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
     uint64_t begun = globaltimer();
     uint32_t status = kept_off(g, t, f->page) ? static_cast<uint32_t>(kFenced) : t.store.read(g, f->page, f->spare);
     if (status != kTierOk) {
+        tell_event(t, kT3ToT2, begun, f->page, status);
         if (t.store.lost(status)) {
             if (g.leads()) {
                 lose_slot(t, f->spare, f->page);
@@ -37,7 +38,7 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
         return status;
     }
     if (g.leads()) {
-        count_move(t, kT3ToT2, begun);
+        count_move(t, kT3ToT2, begun, f->page);
     }
     copy_bytes(g, t.frame(f->frame), t.slot(f->spare), t.page_bytes());
     if (g.leads()) {

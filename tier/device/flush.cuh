@@ -94,7 +94,7 @@ TRITIER_DEVICE uint32_t flush_seek(const Context<S>& t, uint32_t page, Seek* k) 
 // flush_page writes one page back if it is dirty. The group pins no other page,
 // or somebody could wait for a frame that it holds while it waits for a slot.
 template <class G, class S>
-TRITIER_SLOW uint32_t flush_page(const G& g, const Context<S>& t, uint32_t page) {
+TRITIER_SLOW uint32_t flush_page(const G& g, Context<S> t, uint32_t page) {
     uint64_t e = load_relaxed_gpu(t.entries + page);
     if (from_leader(g, (e & (kDirty | kFlushing)) != 0 || busy(state_of(e)) ? 0u : 1u) != 0) {
         return kTierOk;
@@ -106,6 +106,9 @@ TRITIER_SLOW uint32_t flush_page(const G& g, const Context<S>& t, uint32_t page)
         if (k.status == kTierOk) {
             got = flush_seek(t, page, &k);
         }
+        if (got == kFlushT1 || got == kFlushT2) {
+            begin_events(&t);
+        }
     }
     got = from_leader(g, got);
     uint32_t status = from_leader(g, k.status), slot = from_leader(g, k.spare);
@@ -116,6 +119,7 @@ TRITIER_SLOW uint32_t flush_page(const G& g, const Context<S>& t, uint32_t page)
     } else if (got == kFlushT2) {
         status = flush_t2(g, t, page, k.word, slot, &lost);
     }
+    tell_event(t, kFlushEvent, k.wait.begun, page, status);
     if (g.leads()) {
         if (lost && got == kFlushT1) {
             lose_slot(t, slot, page);

@@ -9,6 +9,7 @@
 #include "cursor.cuh"
 #include "engine.cuh"
 #include "entry.cuh"
+#include "events.cuh"
 #include "evict.cuh"
 #include "fence.cuh"
 #include "fill.cuh"

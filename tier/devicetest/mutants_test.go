@@ -34,6 +34,7 @@ const (
 	copies   = "deadline=8000 pin_deadline=7000 pages=12 frames=3 t2=13 spares=2 placer=1 keep=1 groups=6 rounds=400 interrupts=6 flush=4"
 	scarce   = "deadline=8000 pin_deadline=7000 frames=2 t2=4 spares=2 placer=1 keep=1 groups=6 rounds=600 interrupts=6 flush=4"
 	recorded = tight + " records=64"
+	told     = tight + " events=65536"
 	hammer   = "mode=hammer deadline=5000 groups=8 rounds=50000 interrupts=4"
 	traps    = "mode=pitfalls"
 )
@@ -103,10 +104,10 @@ var mutants = []mutant{
 	{"a slot that is taken back keeps its fence", "pool.cuh", "        end_fence(t, found, load_acquire_gpu(fence_at(t, found)));", "", plain, traps},
 	{"a page with a fence is read", "fill.cuh", "kept_off(g, t, f->page) ? static_cast<uint32_t>(kFenced) : ", "", plain, traps},
 	{"a lane's slots are not searched", "fence.cuh", "return g.from(s, lowest_bit(found));", "return g.from(s, 0);", plain, traps},
-	{"a demotion is not timed", "evict.cuh", "        count_move(t, kT1ToT2, begun);", "        (void)begun;", plain, traps},
-	{"a promotion is not timed", "fill.cuh", "            count_move(t, kT2ToT1, begun);", "            (void)begun;", plain, traps},
-	{"a read is a write", "fill.cuh", "count_move(t, kT3ToT2, begun);", "count_move(t, kT2ToT3, begun);", plain, traps},
-	{"a write that failed is timed", "evict.cuh", "    } else if (g.leads() && t.store.lost(status)) {", "    } else if (g.leads() && (count_move(t, kT2ToT3, begun), t.store.lost(status))) {", plain, traps},
+	{"a demotion is not timed", "evict.cuh", "        count_move(t, kT1ToT2, begun, v.page);", "        (void)begun;", plain, traps},
+	{"a promotion is not timed", "fill.cuh", "            count_move(t, kT2ToT1, begun, f->page);", "            (void)begun;", plain, traps},
+	{"a read is a write", "fill.cuh", "count_move(t, kT3ToT2, begun, f->page);", "count_move(t, kT2ToT3, begun, f->page);", plain, traps},
+	{"a write that failed is timed", "evict.cuh", "    } else if (g.leads() && t.store.lost(status)) {", "    } else if (g.leads() && (count_move(t, kT2ToT3, begun, page), t.store.lost(status))) {", plain, traps},
 	{"buckets are half as wide", "context.cuh", "return length < kBuckets ? length : kBuckets - 1;", "return length + 1 < kBuckets ? length + 1 : kBuckets - 1;", plain, traps},
 	{"a write leaves the copy", "t2copy.cuh", "    if ((e & kDirty) == 0 && fixed(&t.e->copies) != 0) {", "    if ((e & kDirty) != 0 && fixed(&t.e->copies) != 0) {", plain, copies},
 	{"only elements drop the copy", "acquire.cuh", "        will_write(t, p, found != 0 ? e : 0, a.frame);", "", plain, copies},
@@ -138,6 +139,23 @@ var mutants = []mutant{
 	{"hits are recorded as reads", "acquire.cuh", "        notice(t, page, op, 0);", "        notice(t, page, kReadOp, 0);", plain, traps},
 	{"misses are not recorded", "acquire.cuh", "        notice(t, page, op, now);", "        (void)now;", plain, recorded},
 	{"the placer sees prefetches", "record.cuh", "op != kPrefetchOp && in_bitmap(fixed(&t.e->observed), page)", "in_bitmap(fixed(&t.e->observed), page)", plain, "parity"},
+	{"events of a lap ago count", "events.cuh", "static_cast<uint32_t>(n) + 1);", "static_cast<uint32_t>(n % 64) + 1);", plain, tight + " events=64"},
+	{"a full ring of events is written over", "events.cuh", "    if (!event_room(l, l->room)) {", "    if (l == nullptr) {", plain, traps},
+	{"a listener to events that takes again is not seen", "events.cuh", "    store_relaxed_gpu(&l->taken, taken);\n    return load_relaxed_gpu(&l->tail) - taken < room;", "    return taken > ~room;", plain, traps},
+	{"misses left out of events are not counted", "events.cuh", "        count(&l->left_out);", "", plain, traps},
+	{"events cut off are not counted", "events.cuh", "        count(&l->cut);", "", plain, traps},
+	{"a miss left out of events tells of its moves", "events.cuh", "        count(&l->left_out);\n        return 0;", "        count(&l->left_out);\n        return 1;", plain, traps},
+	{"events of a miss have no room kept", "events.cuh", "event_room(l, l->room / 2)", "event_room(l, l->room)", plain, traps},
+	{"two events get one place", "events.cuh", "uint64_t n = atomic_add_relaxed_gpu(&l->tail, 1);", "uint64_t n = load_relaxed_gpu(&l->tail);\n    relax();\n    store_relaxed_gpu(&l->tail, n + 1);", plain, told},
+	{"events of one miss in two", "events.cuh", "    if (n % l->every != 0) {", "    if (n % 2 != 0) {", plain, told},
+	{"events are of all misses", "events.cuh", "    if (n % l->every != 0) {", "    if (l->every == 0) {", plain, told + " every=3"},
+	{"events of misses that fail say that they did not", "events.cuh", "status != kTierOk ? 1u << kEventFailed : 0;", "status > ~0u >> 1 ? 1u << kEventFailed : 0;", plain, told + " fail_reads=3"},
+	{"no events of misses", "acquire.cuh", "            begin_events(&t);", "", plain, told},
+	{"events of a miss begin late", "acquire.cuh", "tell_event(t, kMissEvent, k.wait.begun, page, status, op);", "tell_event(t, kMissEvent, globaltimer(), page, status, op);", plain, told},
+	{"no events of flushes", "flush.cuh", "            begin_events(&t);", "", plain, told},
+	{"events of a flush do not end", "flush.cuh", "    tell_event(t, kFlushEvent, k.wait.begun, page, status);\n", "", plain, told},
+	{"no event of a read that fails", "fill.cuh", "        tell_event(t, kT3ToT2, begun, f->page, status);", "        tell_event(t, kT3ToT2, begun, f->page, kTierOk);", plain, told + " fail_reads=3"},
+	{"events of moves all fail", "events.cuh", "    tell_event(t, edge, begun, page, kTierOk);", "    tell_event(t, edge, begun, page, kTierOk + 1);", plain, told},
 	{"a lane skips a vote", "array_ref.cuh", "    uint32_t pages = count_bits(g.ballot(chief));", "    uint32_t pages = chief ? count_bits(g.ballot(chief)) : 0;", plain, warps},
 }
 

@@ -26,6 +26,9 @@ extern "C" __global__ void pin_pages(const Engine* e, const uint64_t* pages, uin
     pin_all(Lanes::full(), warp_number(), warp_count(), e, pages, n, frames, unpin, report);
 }
 
+// read_clock tells the host what time it is here.
+extern "C" __global__ void read_clock(uint64_t* out) { store_release_sys(out, globaltimer()); }
+
 extern "C" __global__ void flush_dirty(const Engine* e, Report* report) {
     flush_all(Lanes::full(), warp_number(), warp_count(), e, report);
 }

@@ -18,7 +18,7 @@
 //
 // Methods may be called from any goroutine, and while kernels run, but for Check,
 // Dirty, Forget and Close, which need all kernels to have ended. Engine.mu is the only
-// lock: batch calls take turns. The goroutines that refresh and that record take none.
+// lock: batch calls take turns. The goroutines that refresh, record and tell of events take none.
 //
 // # Ends
 //

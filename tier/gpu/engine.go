@@ -32,6 +32,7 @@ type Engine struct {
 	dev    layout.Engine
 	reuse  *refresher // nil without gmt-reuse
 	record *recorder  // nil when nobody observes
+	tell   *teller    // nil when nobody listens to events
 
 	mu      sync.Mutex // guards stream, stage, index, the report, and the rest
 	closed  bool
@@ -90,6 +91,11 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 			return err
 		}
 	}
+	if o.Events != nil {
+		if e.tell, err = newTeller(e.ctx, o); err != nil {
+			return err
+		}
+	}
 	if e.frames, err = e.ctx.Alloc(uint64(o.Frames) * uint64(o.PageSize)); err != nil {
 		return fmt.Errorf("t1 of %d frames of %d bytes: %w", o.Frames, o.PageSize, err)
 	}
@@ -107,6 +113,9 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	}
 	if e.record != nil {
 		e.record.start()
+	}
+	if e.tell != nil {
+		return e.tell.start(ctx, e.k, e.ctx)
 	}
 	return nil
 }
@@ -151,6 +160,9 @@ func (e *Engine) fill(d decision) error {
 		put(&e.dev.Store, encode(layout.DriveLayout{BamIO: uint64(e.io.Ptr()), BaseLBA: o.Offset / uint64(e.blockSize()),
 			Drives: uint32(len(o.Drives)), Blocks: uint32(o.PageSize / e.blockSize())})),
 	)
+	if e.tell != nil {
+		err = errors.Join(err, put(&e.dev.Events, encode(e.tell.log())))
+	}
 	if d.keep {
 		err = errors.Join(err, put(&e.dev.Copies, words(o.Frames, func(int) uint32 { return layout.None })))
 	}
@@ -271,6 +283,9 @@ func (e *Engine) release() error {
 	var errs []error
 	if e.record != nil {
 		errs = append(errs, e.record.close())
+	}
+	if e.tell != nil {
+		errs = append(errs, e.tell.close())
 	}
 	for _, l := range e.late { // the GPU is idle by now
 		errs = append(errs, l.close())

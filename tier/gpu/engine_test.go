@@ -90,6 +90,8 @@ type setup struct {
 	deadline           time.Duration
 	observe            func([]gpu.Access)
 	every              int // of which pages
+	events             func([]gpu.Event)
+	eventsEvery        int
 }
 
 func newWorld(t *testing.T, ctx *cuda.Context, s setup) *world {
@@ -107,7 +109,7 @@ func newWorld(t *testing.T, ctx *cuda.Context, s setup) *world {
 	}
 	o := gpu.Options{GPU: ctx, PageSize: page, Pages: s.pages, Offset: 8 * page, Frames: s.frames, T2: s.t2, Spares: s.spares, Policy: policy, Seed: 5,
 		Parity: s.parity, Warps: map[bool]int{true: 1}[s.parity], Queues: 4 * n, Deadline: cmp.Or(s.deadline, 20*time.Second),
-		Observe: s.observe, ObserveEvery: s.every}
+		Observe: s.observe, ObserveEvery: s.every, Events: s.events, EventsEvery: s.eventsEvery}
 	for _, d := range w.drives {
 		o.Drives = append(o.Drives, bamio.Drive{Name: d.URI.String(), Controller: d.Controller})
 	}

@@ -7,3 +7,10 @@ func SetRecords(count, room uint64) (undo func()) {
 	recordCount, recordRoom = count, room
 	return func() { recordCount, recordRoom = c, r }
 }
+
+// SetEvents does the same for rings of events.
+func SetEvents(count, room uint64) (undo func()) {
+	c, r := eventCount, eventRoom
+	eventCount, eventRoom = count, room
+	return func() { eventCount, eventRoom = c, r }
+}

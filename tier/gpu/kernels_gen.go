@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:0bed0a6ab284016112a3164b97c3236cee266dd04ba8de99f967683fdf38a852
+// sha256:5f6cfa656bd5a91d30fd8c629d5523de1101c84ac7a649e50a1e83efdca5a6bd
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
@@ -36,7 +36,7 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type kernels struct {
 	modules   [1]*cuda.Module
-	functions [4]*cuda.Function
+	functions [5]*cuda.Function
 }
 
 // kernelsBlocks keeps parameter blocks, so that launches do not allocate.
@@ -75,6 +75,7 @@ func (k *kernels) load(ctx *cuda.Context) error {
 		{0, "access_by_index"},
 		{0, "access_in_run"},
 		{0, "pin_pages"},
+		{0, "read_clock"},
 		{0, "flush_dirty"},
 	} {
 		fn, err := k.modules[f.module].Function(f.name)
@@ -154,6 +155,18 @@ func (k *kernels) PinPages(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Pt
 // PinPagesFunction is pin_pages, for its attributes and occupancy.
 func (k *kernels) PinPagesFunction() *cuda.Function { return k.functions[2] }
 
+// ReadClock launches read_clock of access.cu on the stream.
+func (k *kernels) ReadClock(stream *cuda.Stream, cfg cuda.LaunchConfig, out cuda.Ptr) error {
+	block := kernelsBlocks.Get().(*[104]byte)
+	defer kernelsBlocks.Put(block)
+	params := block[:8]
+	binary.LittleEndian.PutUint64(params[0:], uint64(out))
+	return k.functions[3].Launch(stream, cfg, params, 0)
+}
+
+// ReadClockFunction is read_clock, for its attributes and occupancy.
+func (k *kernels) ReadClockFunction() *cuda.Function { return k.functions[3] }
+
 // FlushDirty launches flush_dirty of access.cu on the stream.
 func (k *kernels) FlushDirty(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Ptr, report cuda.Ptr) error {
 	block := kernelsBlocks.Get().(*[104]byte)
@@ -161,8 +174,8 @@ func (k *kernels) FlushDirty(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.
 	params := block[:16]
 	binary.LittleEndian.PutUint64(params[0:], uint64(e))
 	binary.LittleEndian.PutUint64(params[8:], uint64(report))
-	return k.functions[3].Launch(stream, cfg, params, 0, 8)
+	return k.functions[4].Launch(stream, cfg, params, 0, 8)
 }
 
 // FlushDirtyFunction is flush_dirty, for its attributes and occupancy.
-func (k *kernels) FlushDirtyFunction() *cuda.Function { return k.functions[3] }
+func (k *kernels) FlushDirtyFunction() *cuda.Function { return k.functions[4] }

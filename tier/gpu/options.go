@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"time"
 
@@ -51,6 +52,16 @@ type Options struct {
 	// all when 0 or 1.
 	ObserveEvery int
 
+	// Events, if set, is told of misses, of pages that flushes write back, and of all moves,
+	// from one goroutine while kernels run: each miss when it has ended, followed by its
+	// moves in their order. The list is valid during the call. Kernels never wait for it:
+	// what it is too slow for is left out and counted, see Engine.Told. It must not call the
+	// Engine. The ring takes 32 MiB of pinned memory.
+	Events func(list []Event)
+	// EventsEvery tells of one in so many misses and flushed pages, with their moves; of all
+	// when 0 or 1.
+	EventsEvery int
+
 	// PinDeadline bounds the wait for a frame while all are pinned; a tenth of
 	// Deadline when 0.
 	PinDeadline time.Duration
@@ -96,6 +107,7 @@ func (o *Options) check() error {
 	note(o.PageSize < 4<<10 || o.PageSize > 2<<20 || bits.OnesCount(uint(o.PageSize)) != 1, "pages of %d bytes: want a power of two from 4 KiB to 2 MiB", o.PageSize)
 	note(o.Pages == 0 || o.Pages > layout.MaxPage, "%d pages: want 1 to %d; use larger ones", o.Pages, layout.MaxPage)
 	note(o.ObserveEvery < 0, "accesses of one in %d pages: want 0 or more", o.ObserveEvery)
+	note(o.EventsEvery < 0 || o.EventsEvery > math.MaxUint32, "events of one in %d misses: want 0 to %d", o.EventsEvery, uint32(math.MaxUint32))
 	note(o.Frames < 1 || o.Frames > layout.MaxLocation, "%d frames: want 1 to %d", o.Frames, layout.MaxLocation)
 	note(o.T2 < 0 || o.Spares < 1 || o.T2+o.Spares > layout.MaxLocation, "%d and %d slots: want at least 0 and 1, and at most %d together", o.T2, o.Spares, layout.MaxLocation)
 	note(o.Deadline < time.Millisecond || o.PinDeadline <= 0 || o.PinDeadline > o.Deadline, "deadlines of %v and %v: want at least 1ms, the second no longer", o.Deadline, o.PinDeadline)

@@ -89,4 +89,32 @@ func (r ring) record(n uint64) (Access, bool) {
 // took tells kernels that records below n were taken.
 func (r ring) took(n uint64) { atomic.StoreUint64((*uint64)(unsafe.Pointer(&r.b[0])), n) }
 
+// Where the parts of the memory of events are: layout.EventBox is at its beginning.
+const (
+	eventBytes = int(unsafe.Sizeof(layout.Event{}))
+	clockAt    = uint64(unsafe.Offsetof(layout.EventBox{}.Clock))
+	eventsAt   = 4096
+)
+
+// eventRing is the CPU's side of the ring of events.
+type eventRing struct {
+	b     []byte
+	count uint64
+}
+
+// event is event number n, if it has come.
+func (r eventRing) event(n uint64) (layout.Event, bool) {
+	v := (*layout.Event)(unsafe.Pointer(&r.b[eventsAt+eventBytes*int(n&(r.count-1))]))
+	if atomic.LoadUint32(&v.Mark) != uint32(n)+1 {
+		return layout.Event{}, false
+	}
+	return *v, true
+}
+
+// took tells kernels that events below n were taken.
+func (r eventRing) took(n uint64) { atomic.StoreUint64((*uint64)(unsafe.Pointer(&r.b[0])), n) }
+
+// clockWord is where kernels write what time it is.
+func clockWord(m *cuda.HostMemory) *uint64 { return (*uint64)(unsafe.Pointer(&m.Bytes()[clockAt])) }
+
 func newMailbox(m *cuda.HostMemory) mailbox { return mailbox{m.Bytes()} }

@@ -98,7 +98,7 @@ func (e *Engine) asked(l late) (running bool, err error) {
 func (e *Engine) Watch(ctx context.Context, work bamio.Work) error {
 	watched := e.io.Watch(ctx, work)
 	asked := watched != nil && !drivesOnly(ctx, watched)
-	if !asked && e.record == nil {
+	if !asked && e.record == nil && e.tell == nil {
 		return watched
 	}
 	e.mu.Lock()
@@ -107,6 +107,7 @@ func (e *Engine) Watch(ctx context.Context, work bamio.Work) error {
 		return watched
 	}
 	if !asked {
+		e.refreshClock(ctx)
 		return errors.Join(watched, e.observed(ctx))
 	}
 	_, err := e.asked(late{work: work, err: watched})
@@ -137,6 +138,7 @@ func (e *Engine) wait(ctx context.Context) error {
 		}
 		return errors.Join(watched, err)
 	}
+	e.refreshClock(ctx)
 	if err := errors.Join(ev.Close(), e.observed(ctx)); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package host
 import (
 	"fmt"
 	"time"
+
+	"github.com/tritier/tritier/tier"
 )
 
 // EventKind is what an Event tells of.
@@ -10,17 +12,18 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	EventMiss     EventKind = iota // a wave: misses that are served together, from their start to their end
+	EventMiss     EventKind = iota // a wave: misses that are served together, from their start to their end; with engine gpu, one
 	EventRead                      // pages on their way from T3 to T2
 	EventWrite                     // pages on their way from T2 to T3
 	EventDemote                    // pages copied from T1 to T2
 	EventPromote                   // pages copied from T2 to T1
 	EventElements                  // elements copied between T1 and the caller's buffer
 	EventFlush                     // the store made its writes durable
+	EventSave                      // a page that a flush writes back, from the look at it to its end; engine gpu alone
 	EventKinds
 )
 
-var eventNames = [EventKinds]string{"miss", "read", "write", "demote", "promote", "elements", "flush"}
+var eventNames = [EventKinds]string{"miss", "read", "write", "demote", "promote", "elements", "flush", "save"}
 
 // String names the kind.
 func (k EventKind) String() string {
@@ -37,7 +40,16 @@ type Event struct {
 	Start time.Time
 	Took  time.Duration
 	Count int    // pages that moved, misses of a wave, or pieces of elements
-	Bytes uint64 // that moved; 0 for EventMiss and EventFlush
+	Bytes uint64 // that moved; 0 for EventMiss, EventFlush and EventSave
+
+	// Engine gpu tells of single pages, and of these too. A miss or a save comes when it has
+	// ended, and after it its moves, which lie within it.
+	Array  string // "": an event of another engine; "?": of an array that was dropped meanwhile
+	Page   uint64 // of the array
+	Op     tier.Op
+	Failed bool
+	SM     int // multiprocessor
+	Stripe int // the number, modulo 64, by which the kernel's warps call themselves
 }
 
 // began is the start of an event, or nothing when nobody listens.
@@ -51,7 +63,7 @@ func (m *Memory) began() (t time.Time) {
 // ended tells of an event that began at start.
 func (m *Memory) ended(kind EventKind, start time.Time, count int, bytes uint64) {
 	if m.o.Events != nil && count > 0 {
-		m.o.Events(Event{kind, start, time.Since(start), count, bytes})
+		m.o.Events(Event{Kind: kind, Start: start, Took: time.Since(start), Count: count, Bytes: bytes})
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f0b859634bebfcaa2da808df2aafbedaf5cdf5ad716c4c7cb3c0c4069fa4ad75
+// sha256:26ba23f24aa6f9c0b286cd0963c895cb508a2bf4f9bab8c64a66e125de44416b
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

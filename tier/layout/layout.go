@@ -4,7 +4,7 @@
 // says).
 //
 // Addresses are numbers as the GPU uses them. What is in GPU memory (all but
-// Sample and Mailbox) is never accessed in place by Go: it is built here, copied
+// what says pinned) is never accessed in place by Go: it is built here, copied
 // there, and copied back for a look.
 package layout
 
@@ -204,6 +204,54 @@ type RecordBox struct {
 	_     [15]uint64
 }
 
+// What an Event tells of, beside the edges: what moves belong to.
+const (
+	MissEvent  = 4
+	FlushEvent = 5
+)
+
+// Where Event.What has what: the kind in 4 bits, and from these bits on:
+const (
+	EventOp     = 4
+	EventFailed = 6
+	EventStripe = 7
+	EventSM     = 16
+)
+
+// Event is a move that has ended, in pinned memory. Mark, written last, is the low half
+// of its place + 1.
+type Event struct {
+	Begun  uint64 // globaltimer
+	Ended  uint64
+	Page   uint32
+	Number uint32 // of the miss or flushed page that it belongs to
+	What   uint32
+	Mark   uint32
+}
+
+// EventBox is what the CPU tells the GPU of its ring of events, in pinned memory.
+type EventBox struct {
+	Taken uint64 // events taken, in order
+	Clock uint64 // globaltimer, for the host
+	_     [14]uint64
+}
+
+// EventLog is the ring of events.
+type EventLog struct {
+	Tail    uint64 // events put into the ring
+	Taken   uint64 // of these, taken by the CPU, as last seen
+	Begun   uint64 // misses and flushed pages, told of or not
+	LeftOut uint64 // of those to be told of, the ones that there was no room for
+	Cut     uint64 // events of the others that there was no room for
+	_       [11]uint64
+	Events  uint64 // pinned: Event[Count]
+	Box     uint64 // pinned: EventBox
+	Count   uint32 // a power of two
+	Room    uint32 // Count less as many as there are threads
+	Every   uint32 // one in so many misses is told of
+	_       [25]uint32
+}
+
 // Engine is what kernels get, by address.
 type Engine struct {
 	Version   uint32
@@ -256,7 +304,8 @@ type Engine struct {
 	Fenced uint64 // uint32[Pages/32+1]: bitmap of the pages that have a fence
 	Fences uint64 // uint64[Slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
 	Moves  uint64 // Moves[MoveStripes]
-	_      [2]uint64
+	Events uint64 // EventLog; 0: nobody is told of moves
+	_      uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0aacd649ce96f997b70165b3f2b3cfe1b02dd4ef89e4a599bbe696665c4cf962
+// sha256:ae56c38b64ccee75b295cbb54a21c0d81564119414c9ef6e497b21aff2d95e65
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

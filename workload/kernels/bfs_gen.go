@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:189618ed9a1a48bdeea1dc187e964e21a8b4c6c9fa4b499dfe523ac323e9e19f
+// sha256:1c13373a0011737be07754860f0049f420340c4504d64def4e833857fcd53db1
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:47bb22af731be45b49691e0cbfbc9ccfdae552be673e17cd692513de6503272b
+// sha256:3a3bef8011b4729a6e0be0469e2fa70867c8931fb09d840d908b55695e1849f8
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

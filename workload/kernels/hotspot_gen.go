@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d34f2ea0271545ba31f09c64eb19eacbc121e7065eaa7655e6a67013359bde48
+// sha256:50bd47d0988ed4700542e80aca39425d364176dcd237f661677162efce012b2c
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

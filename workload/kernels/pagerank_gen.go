@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6f4dcb7ed1adc1fc761b526e80ca817d4066a777e701821421e2f5b740a83930
+// sha256:47cdc2d46bf7e19c0c19c842990004953c20eb2fd2f66dbb57ffee02c194d405
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5ce0cb1410a63c190244078071c585a930d9b18251f567b1c53edef890e4fb38
+// sha256:284f856f266f20df7e9ed8847784c8f7e8fc55ec0bf79c5d2a7ae6c0dd01756b
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:04d6290fb21e8132e9e3dce6de79ddd135b2bc028d5399f76a3148eda9f9a7da
+// sha256:f0d6325b08ae178c3f24493944726bab8a69b4cbfefe8edb8c2df8447859e77f
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:04d4f813d98b9ecd98560141a6d46f0da09f6217259cfa471afab3d057166bb3
+// sha256:71c0b4dfb5cbea4b75096a1737aa06e89b16fb8e421574e0fc7499df89f12ae7
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:507bfed874364a25de49b2a21a4c96d93af9ccab169ad0f62c9e6999a364eedc
+// sha256:294c6ca6db6ffd86f12a5297a3f3ac9ee706b7cbfbd3e6f39a6e63a100e034f7
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

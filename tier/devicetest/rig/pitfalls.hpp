@@ -246,6 +246,47 @@ inline uint32_t dead_recorder() {
     return p.end();
 }
 
+// Nobody takes the events: nothing waits, misses are left out whole and counted, and what
+// was told of is told in full. When somebody has taken them, others are told of.
+inline uint32_t deaf_listener() {
+    Config c = small_config();
+    c.events = 64;
+    c.drain = 0;
+    c.placer = kTierOrder;
+    Pitfall p("deaf listener", c);
+    p.w.e.deadline_ns = 60000000000ull;
+    EventLog* l = reinterpret_cast<EventLog*>(p.w.e.events);
+    l->room = 31; // four misses have two events, the others three: none ends with the room
+    uint64_t begun = globaltimer();
+    for (uint64_t i = 0; i < 400; i++) {
+        p.want("an access", p.load(i * 5 % c.pages), kTierOk);
+    }
+    if (globaltimer() - begun > 3000000000ull) {
+        p.w.problems.report("deaf listener: 400 accesses took %llu ms", (unsigned long long)((globaltimer() - begun) / 1000000));
+    }
+    p.want("begun", l->begun, 400);
+    p.want("cut", l->cut, 0);
+    Listener r(&p.w);
+    r.end();
+    p.want("told of", r.roots, 400 - l->left_out);
+    p.want("told in full", r.good[kT3ToT2], r.roots);
+    if (r.roots < 5 || r.roots > 20) {
+        p.w.problems.report("deaf listener: %llu misses in half a ring of 64", (unsigned long long)r.roots);
+    }
+    uint64_t out = l->left_out, roots = r.roots;
+    p.want("an access", p.load(400 * 5 % c.pages), kTierOk);
+    p.want("a store", p.store(401 * 5 % c.pages, 1), kTierOk);
+    p.want("a flush", flush_part(p.g, p.t, 0, 1), kTierOk);
+    r.end();
+    p.want("told of later", r.roots, roots + 3);
+    p.want("left out later", l->left_out, out);
+    l->room = 2; // no margin: moves are cut off
+    p.want("an access", p.load(402 * 5 % c.pages), kTierOk);
+    p.want("cut off", l->cut != 0, 1);
+    r.end();
+    return p.end();
+}
+
 // A page's clean copy in T2, step by step: what moves, and who has the slot.
 inline uint32_t copies_by_hand() {
     Config c = small_config();
@@ -284,7 +325,7 @@ inline uint32_t copies_by_hand() {
 }
 
 inline uint32_t run_pitfalls() {
-    return buckets() + copies_by_hand() + dead_recorder() + all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
+    return buckets() + copies_by_hand() + dead_recorder() + deaf_listener() + all_pinned() + pinned_promotion() + endless_fill() + failed_write_back() + too_many_pins() + no_slot() + bad_calls() + lanes_apart();
 }
 
 }  // namespace rig

@@ -42,6 +42,7 @@ struct Config {
     std::string trace, shared;
     uint32_t keep = 0; // 1: t2copy=keep
     uint32_t records = 0, drain = 1; // length of the ring of records; 0: nobody takes any
+    uint32_t events = 0, every = 1;  // of the ring of events, and of how many misses one is told of
 };
 
 constexpr uint32_t kReadError = 0x281, kWriteError = 0x280; // of a completion

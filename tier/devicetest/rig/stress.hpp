@@ -6,6 +6,7 @@
 
 #include "lanes.hpp"
 #include "model.hpp"
+#include "listener.hpp"
 #include "recorder.hpp"
 
 namespace rig {
@@ -355,6 +356,7 @@ inline uint32_t run_stress(const Config& c) {
     World w(c);
     Model m(&w);
     Recorder recorder(&w);
+    Listener listener(&w);
     uint32_t n = c.groups * c.lanes;
     if (c.lanes == 1) {
         run_groups(&w, &m, std::vector<Solo>(n));
@@ -371,6 +373,7 @@ inline uint32_t run_stress(const Config& c) {
     }
     settle_down(&w, &m);
     recorder.end();
+    listener.end();
     Counts* k = w.counts();
     printf("accesses %llu fetches %llu T2 hits %llu evictions %llu demotions %llu T2 evictions %llu saved %llu writebacks %llu flushed %llu errors %llu crowded %llu lost %llu retaken %llu\n",
            (unsigned long long)(w.sum(&Stripe::hits) + w.sum(&Stripe::slow)), (unsigned long long)k->t3_fetches,
@@ -408,6 +411,8 @@ inline Config random_config(uint64_t seed, uint32_t rounds) {
     c.late = static_cast<uint32_t>(r.below(2));
     c.lose = c.late != 0 && c.hold == 0 ? some(2, 8) : 0;
     c.records = c.hold == 0 && r.one_in(2) ? 64u << r.below(2) : 0;
+    c.events = r.one_in(2) ? 256u << r.below(5) : 0;
+    c.every = static_cast<uint32_t>(1 + r.below(2) * r.below(5));
     return c;
 }
 

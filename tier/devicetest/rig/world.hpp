@@ -66,6 +66,7 @@ private:
     void set_up_tiers();
     void set_up_reuse(void* shared);
     void set_up_records();
+    void set_up_events();
     std::vector<std::unique_ptr<Memory>> memory_;
 };
 
@@ -93,6 +94,9 @@ inline World::World(const Config& config, void* shared) : c(config) {
     }
     if (c.records != 0) {
         set_up_records();
+    }
+    if (c.events != 0) {
+        set_up_events();
     }
     store.page_bytes = 1ull << c.page_shift;
     store.bytes.resize(c.pages * store.page_bytes);
@@ -157,6 +161,16 @@ inline void World::set_up_records() {
         reinterpret_cast<uint32_t*>(e.observed)[p / 32] |= (*entry & kSampled) != 0 ? 1u << p % 32 : 0;
         *entry |= kSampled;
     }
+}
+
+inline void World::set_up_events() {
+    e.events = make(sizeof(EventLog));
+    EventLog* l = reinterpret_cast<EventLog*>(e.events);
+    l->events = make(sizeof(Event) * c.events);
+    l->box = make(sizeof(EventBox));
+    l->count = c.events;
+    l->room = c.events / 2;
+    l->every = c.every;
 }
 
 inline void World::set_up_reuse(void* shared) {

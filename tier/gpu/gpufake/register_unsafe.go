@@ -12,6 +12,7 @@ int gpufake_by_index(const void* ref, uint32_t warps, uint32_t op, const uint64_
 int gpufake_in_run(const void* ref, uint32_t warps, uint32_t op, uint64_t first, uint64_t n, char* buffer, void* report);
 int gpufake_pin(const void* engine, uint32_t warps, const uint64_t* pages, uint64_t n, uint32_t* frames, uint32_t unpin, void* report);
 int gpufake_flush(const void* engine, uint32_t warps, void* report);
+int gpufake_clock(uint64_t* out);
 */
 import "C"
 
@@ -39,6 +40,7 @@ func Register(g *cudafake.GPU) {
 	g.RegisterKernel("pin_pages", func(l *cudafake.Launch) error {
 		return result(C.gpufake_pin(at(l.U64(0)), threads(l), (*C.uint64_t)(at(l.U64(8))), C.uint64_t(l.U64(16)), (*C.uint32_t)(at(l.U64(24))), C.uint32_t(l.U32(32)), at(l.U64(40))))
 	})
+	g.RegisterKernel("read_clock", func(l *cudafake.Launch) error { return result(C.gpufake_clock((*C.uint64_t)(at(l.U64(0))))) })
 	g.RegisterKernel("flush_dirty", func(l *cudafake.Launch) error {
 		return result(C.gpufake_flush(at(l.U64(0)), threads(l), at(l.U64(8))))
 	})

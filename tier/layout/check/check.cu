@@ -132,6 +132,37 @@ FIELD(Mailbox, mailbox_params, params);
 TRITIER_EXPORT_CONST(size_record_box, sizeof(RecordBox));
 FIELD(RecordBox, record_box_taken, taken);
 
+TRITIER_EXPORT_CONST(const_miss_event, kMissEvent);
+TRITIER_EXPORT_CONST(const_flush_event, kFlushEvent);
+TRITIER_EXPORT_CONST(const_event_op, kEventOp);
+TRITIER_EXPORT_CONST(const_event_failed, kEventFailed);
+TRITIER_EXPORT_CONST(const_event_stripe, kEventStripe);
+TRITIER_EXPORT_CONST(const_event_sm, kEventSM);
+
+TRITIER_EXPORT_CONST(size_event, sizeof(Event));
+FIELD(Event, event_begun, begun);
+FIELD(Event, event_ended, ended);
+FIELD(Event, event_page, page);
+FIELD(Event, event_number, number);
+FIELD(Event, event_what, what);
+FIELD(Event, event_mark, mark);
+
+TRITIER_EXPORT_CONST(size_event_box, sizeof(EventBox));
+FIELD(EventBox, event_box_taken, taken);
+FIELD(EventBox, event_box_clock, clock);
+
+TRITIER_EXPORT_CONST(size_event_log, sizeof(EventLog));
+FIELD(EventLog, event_log_tail, tail);
+FIELD(EventLog, event_log_taken, taken);
+FIELD(EventLog, event_log_begun, begun);
+FIELD(EventLog, event_log_left_out, left_out);
+FIELD(EventLog, event_log_cut, cut);
+FIELD(EventLog, event_log_events, events);
+FIELD(EventLog, event_log_box, box);
+FIELD(EventLog, event_log_count, count);
+FIELD(EventLog, event_log_room, room);
+FIELD(EventLog, event_log_every, every);
+
 TRITIER_EXPORT_CONST(size_engine, sizeof(Engine));
 FIELD(Engine, engine_version, version);
 FIELD(Engine, engine_page_shift, page_shift);
@@ -177,6 +208,7 @@ FIELD(Engine, engine_copies, copies);
 FIELD(Engine, engine_fenced, fenced);
 FIELD(Engine, engine_fences, fences);
 FIELD(Engine, engine_moves, moves);
+FIELD(Engine, engine_events, events);
 
 TRITIER_EXPORT_CONST(size_array_ref, sizeof(ArrayRef));
 FIELD(ArrayRef, array_ref_version, version);

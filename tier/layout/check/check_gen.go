@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fc6201ad694ee4daac8e458e87f8475b9239b17198e62bd5c9e999759d7b812e
+// sha256:ae592e831f7ce749dfdfc84ab1766de4b4a7d9d4360b9eb14959145af96b5684
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -135,6 +135,33 @@ const (
 	offsetMailboxParams          = 32
 	sizeRecordBox                = 128
 	offsetRecordBoxTaken         = 0
+	constMissEvent               = 4
+	constFlushEvent              = 5
+	constEventOp                 = 4
+	constEventFailed             = 6
+	constEventStripe             = 7
+	constEventSm                 = 16
+	sizeEvent                    = 32
+	offsetEventBegun             = 0
+	offsetEventEnded             = 8
+	offsetEventPage              = 16
+	offsetEventNumber            = 20
+	offsetEventWhat              = 24
+	offsetEventMark              = 28
+	sizeEventBox                 = 128
+	offsetEventBoxTaken          = 0
+	offsetEventBoxClock          = 8
+	sizeEventLog                 = 256
+	offsetEventLogTail           = 0
+	offsetEventLogTaken          = 8
+	offsetEventLogBegun          = 16
+	offsetEventLogLeftOut        = 24
+	offsetEventLogCut            = 32
+	offsetEventLogEvents         = 128
+	offsetEventLogBox            = 136
+	offsetEventLogCount          = 144
+	offsetEventLogRoom           = 148
+	offsetEventLogEvery          = 152
 	sizeEngine                   = 320
 	offsetEngineVersion          = 0
 	offsetEnginePageShift        = 4
@@ -180,6 +207,7 @@ const (
 	offsetEngineFenced           = 280
 	offsetEngineFences           = 288
 	offsetEngineMoves            = 296
+	offsetEngineEvents           = 304
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4

@@ -61,6 +61,16 @@ var device = []struct {
 		"Taken": offsetMailboxTaken, "Gate": offsetMailboxGate, "Version": offsetMailboxVersion, "Params": offsetMailboxParams,
 	}},
 	{layout.RecordBox{}, sizeRecordBox, map[string]uintptr{"Taken": offsetRecordBoxTaken}},
+	{layout.Event{}, sizeEvent, map[string]uintptr{
+		"Begun": offsetEventBegun, "Ended": offsetEventEnded, "Page": offsetEventPage, "Number": offsetEventNumber,
+		"What": offsetEventWhat, "Mark": offsetEventMark,
+	}},
+	{layout.EventBox{}, sizeEventBox, map[string]uintptr{"Taken": offsetEventBoxTaken, "Clock": offsetEventBoxClock}},
+	{layout.EventLog{}, sizeEventLog, map[string]uintptr{
+		"Tail": offsetEventLogTail, "Taken": offsetEventLogTaken, "Begun": offsetEventLogBegun, "LeftOut": offsetEventLogLeftOut,
+		"Cut": offsetEventLogCut, "Events": offsetEventLogEvents, "Box": offsetEventLogBox, "Count": offsetEventLogCount,
+		"Room": offsetEventLogRoom, "Every": offsetEventLogEvery,
+	}},
 	{layout.Engine{}, sizeEngine, map[string]uintptr{
 		"Version": offsetEngineVersion, "PageShift": offsetEnginePageShift, "T1Policy": offsetEngineT1Policy,
 		"Placer": offsetEnginePlacer, "Pages": offsetEnginePages, "Frames": offsetEngineFrames, "T2Frames": offsetEngineT2Frames,
@@ -74,7 +84,7 @@ var device = []struct {
 		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp, "Records": offsetEngineRecords,
 		"RecordBox": offsetEngineRecordBox, "RecordCount": offsetEngineRecordCount, "RecordRoom": offsetEngineRecordRoom,
 		"RecordWaitNS": offsetEngineRecordWaitNs, "Recorded": offsetEngineRecorded, "Observed": offsetEngineObserved, "Copies": offsetEngineCopies,
-		"Fenced": offsetEngineFenced, "Fences": offsetEngineFences, "Moves": offsetEngineMoves,
+		"Fenced": offsetEngineFenced, "Fences": offsetEngineFences, "Moves": offsetEngineMoves, "Events": offsetEngineEvents,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "Flags": offsetArrayRefFlags, "Stripes": offsetArrayRefStripes, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
@@ -145,6 +155,12 @@ func TestConstants(t *testing.T) {
 		{layout.MaxPage, constMaxPage},
 		{layout.MaxLocation, constMaxLocation},
 		{layout.Stripes, constStripes},
+		{layout.MissEvent, constMissEvent},
+		{layout.FlushEvent, constFlushEvent},
+		{layout.EventOp, constEventOp},
+		{layout.EventFailed, constEventFailed},
+		{layout.EventStripe, constEventStripe},
+		{layout.EventSM, constEventSm},
 		{layout.Edges, constEdges},
 		{layout.Buckets, constBuckets},
 		{layout.MoveStripes, constMoveStripes},
