@@ -23,9 +23,10 @@ type QueueStats struct {
 
 // RequestStats counts what Serve did.
 type RequestStats struct {
-	Requests, Failed, Batches uint64 // Failed: answered with another status than OK
-	Abandoned                 uint64 // of the failed: nobody waited for any more
-	LastError                 error  // of a handler
+	Requests, Failed, Batches uint64        // Failed: answered with another status than OK
+	Abandoned                 uint64        // of the failed: withdrawn, or nobody waited for any more
+	LastError                 error         // of a handler
+	CPU                       time.Duration // of Serve and its handlers: processor time
 }
 
 // ControllerStats is what a software controller counts since it was made. A raw
@@ -108,7 +109,7 @@ func (e *Engine) count(snap *snapshot) Stats {
 func (s *served) stats() RequestStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return RequestStats{s.requests.Load(), s.failed.Load(), s.batches.Load(), s.abandoned.Load(), s.last}
+	return RequestStats{s.requests.Load(), s.failed.Load(), s.batches.Load(), s.abandoned.Load(), s.last, time.Duration(s.cpu.Load())}
 }
 
 func (e *Engine) controllerStats() []ControllerStats {

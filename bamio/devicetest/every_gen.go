@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:aab051b7e6fe699693c299eb2917de3d159011cfb09b30ca862b48189c05f50b
+// sha256:8b1e0e704a5bd2f440dfb0feb4b8d7c376949eb0b8507f43330e5052d370acc9
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

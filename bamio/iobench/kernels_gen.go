@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1a5cff58d137c57f9fb84e928538da7d32ae632f8d74d5af8c788c0ad1fa0db1
+// sha256:ec177398a8b6fa20d20f91a3aff70c523163d862c22fc2c9aefbdeb55a1227cd
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

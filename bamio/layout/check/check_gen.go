@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:20b4265f908a20c51075f677649bf8a5a17ca3ca8e2c4912e6aa79ad8475dc91
+// sha256:e049876b163062b4ab137202da4da95da93f2d6ac0c78a0cc8b323cc8296af63
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -85,6 +85,7 @@ const (
 	offsetRequestDone      = 48
 	offsetRequestResult    = 52
 	offsetRequestAbandoned = 56
+	offsetRequestWithdrawn = 60
 	sizeRing               = 384
 	offsetRingSlots        = 0
 	offsetRingCount        = 8
@@ -99,6 +100,8 @@ const (
 	statusNoCompletion     = 393216
 	statusRequestFailed    = 458752
 	statusBusy             = 524288
+	statusNotBegun         = 589824
+	requestBegun           = 2147483648
 )
 
 // kernels are the kernels of check.cu, loaded into one context. Its
