@@ -76,6 +76,9 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
+// Served is what Serve did so far. Unlike Stats it does not look at the GPU.
+func (e *Engine) Served() RequestStats { return e.served.stats() }
+
 func (e *Engine) count(snap *snapshot) Stats {
 	var s Stats
 	first := e.first()

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:80ab72aac6e627463c39ea15242d8ae43ce3473162b340c76667b4c93c43fc91
+// sha256:f794d3075b1aab2a947c7dd1dfcd9c0e9d85c6f9ed460c28cfac2c837596a16d
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -35,7 +35,7 @@ var rules = []rule{
 	{"tier/kernels", []string{"tier/layout", "cuda"}, "compiled kernels and their handles"},
 	{"tier/devicetest", nil, "tests of the device side"},
 	{"tier/bench", []string{"tier", "placement", "bamio", "libnvm", "cuda"}, "measures the engine on a GPU"},
-	{"tier/gpu", []string{"tier", "placement", "bamio", "libnvm", "cuda"}, "the GPU-orchestrated engine's host part"},
+	{"tier/gpu", []string{"tier", "placement", "bamio", "copyeng", "libnvm", "cuda"}, "the GPU-orchestrated engine's host part"},
 	{"libnvm", []string{"libnvm", "internal/vfio", "internal/uring", "internal/servicetime", "internal/pci", "internal/qemu", "internal/memfd", "internal/units"}, "the driver is free of CUDA, and knows neither tiers nor simulator"},
 	{"cuda", []string{"cuda"}, "the driver API knows nothing of tiers"},
 	{"copyeng", []string{"copyeng", "cuda", "internal/pinned", "internal/smallfile"}, "moves bytes between host and GPU"},

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:02ce038fcaafbec2efdeebb9455153799499e9535d84bf4cb21894a94cbdadf5
+// sha256:e105d7de0a8d85bdca56576b6fc4920bfc6c57ed04548f11cc8bf1bbe1557ba4
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

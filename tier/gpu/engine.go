@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -32,6 +33,9 @@ type Engine struct {
 	dev    layout.Engine
 	reuse  *refresher // nil without gmt-reuse
 	record *recorder  // nil when nobody observes
+	moves  [2]MoveChoice
+	mover  layout.Mover // as kernels have it at first
+	attend *attendant   // nil when kernels move pages both ways
 
 	mu      sync.Mutex // guards stream, stage, index, the report, and the rest
 	closed  bool
@@ -45,6 +49,13 @@ var ErrClosed = errors.New("the GPU engine is closed")
 const (
 	stageBytes  = 8 << 20
 	indexLength = 1 << 16
+)
+
+// moveRing is the length of the ring of requests for moves, and movePatience how long a
+// warp waits at most for the CPU to begin one: then it copies itself. Tests change them.
+var (
+	moveRing     = 1024
+	movePatience = 20 * time.Millisecond
 )
 
 // Open allocates the tiers and sets the tables up, every page in T3. ctx bounds the
@@ -66,8 +77,15 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 
 func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	o := &e.o
+	if err := e.chooseMoves(); err != nil {
+		return err
+	}
+	requests := -1
+	if e.attend != nil {
+		requests = moveRing
+	}
 	if e.io, err = bamio.Open(ctx, bamio.Options{GPU: o.GPU, Drives: o.Drives, Queues: o.Queues, Buffers: o.T2 + o.Spares,
-		BufferBytes: o.PageSize, HostPayload: true, Requests: -1, Deadline: o.Deadline}); err != nil {
+		BufferBytes: o.PageSize, HostPayload: true, Requests: requests, Deadline: o.Deadline}); err != nil {
 		return err
 	}
 	if e.k, err = loadKernels(e.ctx); err != nil {
@@ -111,18 +129,35 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	return nil
 }
 
+// describeMoves makes kernels' block of how pages move, once the attendant serves.
+func (e *Engine) describeMoves() error {
+	e.mover = layout.Mover{BamIO: uint64(e.io.Ptr()), PatienceNS: uint64(min(movePatience, e.o.Deadline/4)), Over: e.sharedPtr(moverAt)}
+	if e.attend != nil {
+		if err := e.startAttendant(); err != nil {
+			return err
+		}
+	}
+	for d := range e.moves {
+		if e.moves[d].CopyEngine {
+			e.mover.ByRequest[d] = 1
+		}
+	}
+	b := encode(e.mover)
+	return e.table(&e.dev.Mover, uint64(len(b)), b)
+}
+
 // fill sets the tables up and describes them in e.dev.
 func (e *Engine) fill(d decision) error {
 	o := &e.o
 	slots := o.T2 + o.Spares
 	e.dev = layout.Engine{
 		Version: layout.TierVersion, PageShift: uint32(bits.TrailingZeros(uint(o.PageSize))), T1Policy: d.t1, Placer: d.placer,
-		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2),
+		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2) + moveSlack,
 		FrameMemory: uint64(e.frames.Ptr()), SlotMemory: uint64(e.io.PayloadPtr()),
 		Seed: o.Seed, RandomBelow: d.below, DeadlineNS: uint64(o.Deadline), PinDeadlineNS: uint64(o.PinDeadline),
 		Stop: uint64(e.io.StopPtr()),
 	}
-	hot := layout.Hot{FreeFrames: layout.ChainEnd, LostSlots: layout.ChainEnd}
+	hot := layout.Hot{FreeFrames: layout.ChainEnd, LostFrames: layout.ChainEnd, LostSlots: layout.ChainEnd}
 	if d.reuse != nil {
 		p := d.reuse.Report().Params
 		hot.SampleGate = ^uint64(0)
@@ -134,6 +169,7 @@ func (e *Engine) fill(d decision) error {
 	}
 	put := func(to *uint64, data []byte) error { return e.table(to, uint64(len(data)), data) }
 	err := errors.Join(
+		e.describeMoves(),
 		e.markPages(d),
 		put(&e.dev.FrameOwner, words(o.Frames, func(int) uint32 { return layout.None })),
 		put(&e.dev.SlotOwner, words(slots, func(i int) uint32 { return layout.FreeMark | chain(i+1, slots) })),
@@ -159,12 +195,34 @@ func (e *Engine) fill(d decision) error {
 		e.table(&e.dev.StarveBits, 4*uint64(p.Window/32+1), nil))
 }
 
+// startAttendant starts it, or leaves moves to kernels where it was not asked for.
+func (e *Engine) startAttendant() error {
+	err := e.attend.start(e)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("moves by the copy engine: %w", err)
+	if e.o.Moves == MovesCopyEngine {
+		return err
+	}
+	for d := range e.moves {
+		e.moves[d] = MoveChoice{Why: err.Error()}
+	}
+	a := e.attend
+	e.attend = nil
+	return a.close()
+}
+
 func chain(next, n int) uint32 {
 	if next < n {
 		return uint32(next)
 	}
 	return layout.ChainEnd
 }
+
+// moveSlack is room for pages that come back to a T2 that is full, since their moves to T1
+// were lost.
+const moveSlack = 64
 
 // logSize holds T2's order twice.
 func logSize(t2 int) uint32 { return uint32(max(2*t2, 2)) }
@@ -253,6 +311,11 @@ func (e *Engine) Close() error {
 
 // release gives everything back, first what kernels might still use.
 func (e *Engine) release() error {
+	if e.attend != nil {
+		if err := e.attend.stop(); err != nil {
+			return err
+		}
+	}
 	if e.io != nil {
 		if err := e.io.Close(); err != nil {
 			return err
@@ -262,6 +325,9 @@ func (e *Engine) release() error {
 		e.reuse.stop()
 	}
 	var errs []error
+	if e.attend != nil {
+		errs = append(errs, e.attend.close())
+	}
 	if e.record != nil {
 		errs = append(errs, e.record.close())
 	}

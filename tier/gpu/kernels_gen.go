@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:fc4fce89c8b7b6457f27f5afb5ce718326dc7a7e311523c31bc8bede2836cc5c
+// sha256:da7d75c896dbb668c48316a7c1a364d005aa884e7d3717b88ba82595f83de0a0
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4b87ac95172243b0a2b9b13e20561af906338c91d9a537f7f80df2af2b19c273
+// sha256:5e0096de1c8962f1c1f1d18a01c7669d8d9ea90dd98d3a7aba9dad03d1fc991d
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

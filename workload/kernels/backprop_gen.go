@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:87120339d42b71d77770160d8f856b92403afb746e94c5557a5f0e24190051b2
+// sha256:ef4341f5007d748fae79c15971ece1916a7c86ced9ec3d075e107ddd408c3c63
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5e41e1f7d9db8520c7a038d73fecd57a46a0a4c95961d7afbaa753251cf94641
+// sha256:4d4f27dc6062cabc404bd15b5e9ffd80e1b2da46bbeac107809a39fcb722b77d
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

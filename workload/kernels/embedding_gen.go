@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:86a57f86e43a73fecd237168126142b31f260da8622655f739d858bcc7f4fbd7
+// sha256:1679e8748a94f7ef5f83d9c9bd8531d4002858be29c77385026d01a0db983379
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5586361af909dadea1fb01c17771e050a4cdeb6543097ca75310e00a807a7857
+// sha256:614eb30b005c8b6d35461db85595b086ce8d08d9a43653d251df1bd0ca83810b
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fbea200e94a2b813c79bcd7aa6ff8f02fdc5499efab0956e6ecca543062b031f
+// sha256:c74cb7526521c3d29d96e4f61f9101fb8e44199ebcb128ed32fdb71e29d06bf9
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

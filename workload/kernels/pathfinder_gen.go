@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4cb0a535087a4eef6874c1b5275e1e47de660b8b2c1c149d7cd75f50f1235915
+// sha256:904f64e7c06b58e0f838b7015aa60bfa7c68f5da0152f44632a6681d671bb87e
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

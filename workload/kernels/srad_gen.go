@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8526f7ec76bf22230184d97c684e4d80c6363b13897746c02d6d3130bd6d35c8
+// sha256:fdebbf2c634e6d5555e12df801180e0c17f2ac57a6393275306d29a3c50a38b6
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3d939d5dd2072da49791f4b617b34262b1d742874da06fcdb67852f68f0bc79d
+// sha256:e868e6eee2ee4ed5cc2ea1b2126eab52ad9556f4a5ea6c2b3d4e965fd998dab9
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

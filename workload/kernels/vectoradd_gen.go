@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:918cb75650223ce97f0b4893d4d6b4339037b57272e517b780e5e81692344fae
+// sha256:4b4747878fe74d40c5815ebe9ab3217942fccf1a8deed71ef73fca58942829a2
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a1a71f3a3744a2bf47c8362183cb75f07040852998b6a90a67599d4ced4537df
+// sha256:ed93a0d2c87dd59bc9dda66c277c533cd0673e640c81a196027c8766d5d2f537
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -42,6 +42,7 @@ const (
 	constBroken                  = 1376256
 	constNotSent                 = 1441792
 	constFenced                  = 1507328
+	constMoveLost                = 1572864
 	constWriteBack               = 2097152
 	constNone                    = 4294967295
 	constFreeMark                = 2147483648
@@ -84,15 +85,34 @@ const (
 	constMoveStripes             = 16
 	sizeMoves                    = 1280
 	offsetMovesPages             = 0
+	constToDevice                = 0
+	constToHost                  = 1
+	constByKernel                = 0
+	constByCopyEngine            = 1
+	constRingFull                = 2
+	constNotTaken                = 3
+	constRefused                 = 4
+	constUnanswered              = 5
+	constWays                    = 6
+	constMoveRequest             = 1
+	sizeMover                    = 256
+	offsetMoverBamio             = 0
+	offsetMoverPatienceNs        = 8
+	offsetMoverOver              = 16
+	offsetMoverByRequest         = 24
+	offsetMoverPages             = 128
 	sizeHot                      = 1408
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
 	offsetHotUsedFrames          = 136
 	offsetHotStarved             = 140
 	offsetHotFramesNeeded        = 144
+	offsetHotLostFrames          = 152
+	offsetHotLostMoves           = 160
 	offsetHotFreeSlots           = 256
 	offsetHotLostSlots           = 264
 	offsetHotT2Used              = 384
+	offsetHotT2Extra             = 388
 	offsetHotLogHead             = 512
 	offsetHotLogTail             = 640
 	offsetHotLogGate             = 768
@@ -180,6 +200,7 @@ const (
 	offsetEngineFenced           = 280
 	offsetEngineFences           = 288
 	offsetEngineMoves            = 296
+	offsetEngineMover            = 304
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4
