@@ -118,5 +118,5 @@ func (e *Engine) chooseMoves() error {
 	return nil
 }
 
-// Moves says who copies pages to the device and to the host, and why.
-func (e *Engine) Moves() (toDevice, toHost MoveChoice) { return e.moves[0], e.moves[1] }
+// Moves says who copies pages to the device (layout.ToDevice) and to the host, and why.
+func (e *Engine) Moves() [2]MoveChoice { return e.moves }

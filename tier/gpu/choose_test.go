@@ -59,7 +59,7 @@ func TestMovesByCurves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onTap(t, func(t *testing.T, ctx *cuda.Context, _ *tap) {
 				w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 64, moves: c.moves, curves: c.curves})
-				in, host := w.Moves()
+				in, host := w.Moves()[layout.ToDevice], w.Moves()[layout.ToHost]
 				if in.CopyEngine != c.in || host.CopyEngine != c.host || in.Why == "" || (c.moves == gpu.MovesCopyEngine) != (in.Why == "asked for" && c.in) {
 					t.Errorf("to the device by %v, to the host by %v", in, host)
 				}
