@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "attendant.hpp"
 #include "lanes.hpp"
 #include "model.hpp"
 #include "recorder.hpp"
@@ -89,6 +90,8 @@ private:
         uint32_t plain = status & ~static_cast<uint32_t>(kWriteBack);
         bool injected = (w_->c.fail_reads != 0 && status == kReadError) || (w_->c.fail_writes != 0 && status == (kWriteBack | kWriteError)) ||
                         (w_->c.lose != 0 && (plain == kWaitTimeout || plain == kFenced)) || (w_->c.lose != 0 && status == kNoSlot);
+        // A copy that does not end keeps a frame or a slot, and whoever waits for its page.
+        injected = injected || (w_->c.mover == 2 && (plain == kMoveLost || plain == kWaitTimeout || plain == kNoSlot || plain == kAllPinned));
         bool pinned = w_->c.hold != 0 && status == kAllPinned;
         if (!ok && !injected && !pinned && g_.leads()) {
             w_->problems.report("%s: status %#x", what, status);
@@ -355,6 +358,7 @@ inline uint32_t run_stress(const Config& c) {
     World w(c);
     Model m(&w);
     Recorder recorder(&w);
+    Attendant attendant(&w);
     uint32_t n = c.groups * c.lanes;
     if (c.lanes == 1) {
         run_groups(&w, &m, std::vector<Solo>(n));
@@ -369,7 +373,9 @@ inline uint32_t run_stress(const Config& c) {
         }
         run_groups(&w, &m, lanes);
     }
+    attendant.calm();
     settle_down(&w, &m);
+    attendant.end();
     recorder.end();
     Counts* k = w.counts();
     printf("accesses %llu fetches %llu T2 hits %llu evictions %llu demotions %llu T2 evictions %llu saved %llu writebacks %llu flushed %llu errors %llu crowded %llu lost %llu retaken %llu\n",
@@ -407,6 +413,7 @@ inline Config random_config(uint64_t seed, uint32_t rounds) {
     c.keep = static_cast<uint32_t>(r.below(2));
     c.late = static_cast<uint32_t>(r.below(2));
     c.lose = c.late != 0 && c.hold == 0 ? some(2, 8) : 0;
+    c.mover = static_cast<uint32_t>(r.one_in(2) ? 1 : 0);
     c.records = c.hold == 0 && r.one_in(2) ? 64u << r.below(2) : 0;
     return c;
 }
