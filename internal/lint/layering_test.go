@@ -178,6 +178,8 @@ func TestRules(t *testing.T) {
 		{"tier/layout", "tier", false},
 		{"tier/kernels", "cuda", true},
 		{"tier/kernels", "copyeng", false},
+		{"tier/gpu", "copyeng", true},
+		{"tier/gpu", "sim", false},
 		{"sim", "tier", true},
 		{"sim", "cuda", false},
 		{"sim/trace", "sim", false},

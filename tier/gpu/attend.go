@@ -72,6 +72,9 @@ func (a *attendant) start(e *Engine) (err error) {
 		if a.queues[d], err = a.copy.NewQueue(); err != nil {
 			return err
 		}
+		if err := a.warmUp(copyeng.Direction(d)); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.end = cancel
@@ -81,6 +84,27 @@ func (a *attendant) start(e *Engine) (err error) {
 		}
 	})
 	return nil
+}
+
+// warmUp copies a few pages that nobody uses yet, one alone and several: what the driver
+// makes when a copy is first asked for, it may not be able to make beside a kernel.
+func (a *attendant) warmUp(d copyeng.Direction) error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.limit)
+	defer cancel()
+	q := a.queues[d]
+	for _, n := range []uint64{1, min(4, a.frames, a.slots)} {
+		if err := q.Wait(ctx); err != nil {
+			return err
+		}
+		pairs := make([]copyeng.Pair, n)
+		for i := range pairs {
+			pairs[i] = copyeng.Pair{Host: uint32(i), Device: uint32(i)}
+		}
+		if _, err := q.Copy(&copyeng.Batch{Dir: d, Host: a.spaces[0], Device: a.spaces[1], PageSize: a.page, Pairs: pairs}); err != nil {
+			return err
+		}
+	}
+	return q.Wait(ctx)
 }
 
 // serve does a batch: bamio.Handler.
