@@ -13,6 +13,7 @@ import (
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier/gpu"
 	"github.com/tritier/tritier/tier/gpu/gpufake"
+	"github.com/tritier/tritier/tier/layout"
 )
 
 // onDevice runs f where kernels can orchestrate: the device's own code on CPU threads
@@ -196,6 +197,14 @@ func TestMovesOnDevice(t *testing.T) {
 			closeMemory(t, m)
 		}
 	})
+	s := tritier.Copies([2][layout.Ways]uint64{{1, 2, 3, 4, 5, 6}, {layout.Unanswered: 7}}, page)
+	sum := int64(0)
+	for _, x := range s.ToDevice {
+		sum += x.Bytes
+	}
+	if len(s.ToDevice) != 5 || sum != 15*page || s.ToDevice[tritier.PathKernelRingFull].Bytes != 3*page || len(s.ToHost) != 0 {
+		t.Errorf("copies that were not answered are no bytes that moved: %v", s)
+	}
 	var refused *tritier.ConfigError
 	err := tritier.Config{Store: "mem:8MiB", T1: 1 << 20, Moves: "fast", Threads: 99}.Check()
 	if !errors.As(err, &refused) || len(refused.Violations) != 2 || !strings.Contains(err.Error(), `moves: "fast": want auto, kernel or copy-engine`) {

@@ -265,6 +265,11 @@ func TestWithdrawn(t *testing.T) {
 				t.Errorf("a request that was begun: %v", st)
 			}
 		}
+		for range 3 {
+			if st := bamio.Status(d.Withdrawn(9, [5]uint64{})); st != bamio.NotBegun {
+				t.Errorf("a request that was withdrawn before it was seen: %v", st)
+			}
+		}
 		return threads(workers, func(i int) error {
 			for k := range rounds {
 				at := i*rounds + k

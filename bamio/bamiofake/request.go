@@ -54,8 +54,27 @@ func (d *Device) Settle(kind uint32, arguments [5]uint64, patience time.Duration
 	return result
 }
 
+// Withdrawn sends a request that is withdrawn before anybody can see it, and waits for
+// the answer.
+func (d *Device) Withdrawn(kind uint32, arguments [5]uint64) uint32 {
+	s, mark, why := d.sendAs(kind, arguments, true)
+	if why != layout.OK {
+		return why
+	}
+	result, why := d.answer(s, mark, d.watch(nil).over)
+	if why != layout.OK {
+		atomic.StoreUint32(&s.Abandoned, mark)
+		return why
+	}
+	return result
+}
+
 // send puts a request into the ring.
 func (d *Device) send(kind uint32, arguments [5]uint64) (s *layout.Request, mark, why uint32) {
+	return d.sendAs(kind, arguments, false)
+}
+
+func (d *Device) sendAs(kind uint32, arguments [5]uint64, withdrawn bool) (s *layout.Request, mark, why uint32) {
 	if d.ring == nil {
 		return nil, 0, layout.BadArgument
 	}
@@ -72,6 +91,9 @@ func (d *Device) send(kind uint32, arguments [5]uint64) (s *layout.Request, mark
 	}
 	s, mark = d.slot(n), uint32(n)+1
 	s.Kind, s.Argument = kind, arguments
+	if withdrawn {
+		atomic.StoreUint32(&s.Withdrawn, mark)
+	}
 	atomic.StoreUint32(&s.Sequence, mark)
 	return s, mark, layout.OK
 }

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -51,3 +52,6 @@ func (e *Engine) Whole(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Over is what kernels are told: below which request no copy is in flight.
+func (e *Engine) Over() uint64 { return binary.LittleEndian.Uint64(e.shared.Bytes()[moverAt:]) }
