@@ -13,7 +13,7 @@ namespace rig {
 class Clerk {
 public:
     Clerk(RequestRing* ring, uint64_t start, uint64_t late_ms, Problems* problems, uint64_t seed)
-        : slots_(reinterpret_cast<Request*>(ring->slots)), count_(ring->count), next_(start), late_ms_(late_ms),
+        : ring_(ring), slots_(reinterpret_cast<Request*>(ring->slots)), count_(ring->count), next_(start), late_ms_(late_ms),
           problems_(problems), random_{seed}, thread_([this] { run(); }) {}
     void finish() {
         ending_ = true;
@@ -27,7 +27,8 @@ private:
         bool begun;
     };
     void run() {
-        while (!ending_ || !jobs_.empty()) {
+        // Those that were withdrawn may come last, and nobody waits for them.
+        while (!ending_ || !jobs_.empty() || next_ != load_relaxed_gpu(&ring_->tail)) {
             Request* s = &slots_[next_ % count_];
             if (load_acquire_sys(&s->sequence) == static_cast<uint32_t>(next_) + 1) {
                 jobs_.push_back(Job{next_, s->kind == 1 ? globaltimer() + late_ms_ * 1000000 : 0, false});
@@ -71,6 +72,7 @@ private:
         store_release_sys(&s->done, mark);
         jobs_.erase(jobs_.begin() + static_cast<long>(which));
     }
+    const RequestRing* ring_;
     Request* slots_;
     uint32_t count_;
     uint64_t next_, late_ms_;
