@@ -56,6 +56,9 @@ func (s *served) failure(err error) {
 // engine is closed: ErrClosed. It polls the ring, backs off while there is
 // nothing, and runs one handler at a time for up to 32 requests at once.
 //
+// A request that its sender has withdrawn (settle_request of request.cuh) reaches no
+// handler; one that a handler was given is begun, whatever becomes of it.
+//
 // A handler that does not return within Options.Deadline has its context ended
 // and its calls answered with Timeout; until it returns, so are later ones. If it
 // has not returned Options.Grace after the end, the error is a *BusyError.

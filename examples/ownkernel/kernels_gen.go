@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f794d3075b1aab2a947c7dd1dfcd9c0e9d85c6f9ed460c28cfac2c837596a16d
+// sha256:fd149d9bcc217c30f0aab5bc1cffc218f43e94655361880d867eb3570f2d2a07
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e105d7de0a8d85bdca56576b6fc4920bfc6c57ed04548f11cc8bf1bbe1557ba4
+// sha256:d96132212093aeeb3e6433b4ad2a6426bdd60435b31a6504dd3ccc6d75c6cc3b
 //
 //go:embed bench.ptx
 var kernelsBenchSm70 []byte

@@ -185,20 +185,6 @@ TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t
     return kCrowded;
 }
 
-// take_extra gives back one place that T2 has beyond its size, since a page came back to it
-// whose move to T1 was lost, with the slot of the page that has just left; for one lane.
-template <class S>
-TRITIER_DEVICE bool take_extra(const Context<S>& t, uint32_t slot) {
-    uint32_t* extra = &t.hot()->t2_extra;
-    uint32_t n = load_relaxed_gpu(extra);
-    if (n == 0 || slot == kNone || atomic_cas_acq_rel_gpu(extra, n, n - 1) != n) {
-        return false;
-    }
-    atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);
-    push_slot(t, slot);
-    return true;
-}
-
 // reserve_place gets a place in T2 for a victim. *slot is then another free
 // slot, or kNone where the group needs none; *crowded says that there is no
 // place, and the victim has to skip T2.

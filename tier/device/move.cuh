@@ -82,5 +82,19 @@ TRITIER_SLOW uint32_t move_page(G g, Context<S> t, uint32_t direction, uint32_t 
     return way == kUnanswered ? static_cast<uint32_t>(kMoveLost) : kTierOk;
 }
 
+// take_extra gives back one place that T2 has beyond its size, since a page came back to it
+// whose move to T1 was lost, with the slot of the page that has just left; for one lane.
+template <class S>
+TRITIER_DEVICE bool take_extra(const Context<S>& t, uint32_t slot) {
+    uint32_t* extra = &t.hot()->t2_extra;
+    uint32_t n = load_relaxed_gpu(extra);
+    if (n == 0 || slot == kNone || atomic_cas_acq_rel_gpu(extra, n, n - 1) != n) {
+        return false;
+    }
+    atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);
+    push_slot(t, slot);
+    return true;
+}
+
 } // namespace tier
 } // namespace tritier

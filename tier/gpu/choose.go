@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tritier/tritier/copyeng"
+	"github.com/tritier/tritier/tier/layout"
 )
 
 // Who copies pages between T1 and the memory of T2: Options.Moves.
@@ -120,3 +121,49 @@ func (e *Engine) chooseMoves() error {
 
 // Moves says who copies pages to the device (layout.ToDevice) and to the host, and why.
 func (e *Engine) Moves() [2]MoveChoice { return e.moves }
+
+// moveRing is the length of the ring of requests for moves, and movePatience how long a
+// warp waits at most for the CPU to begin one: then it copies itself. Tests change them.
+var (
+	moveRing     = 1024
+	movePatience = 20 * time.Millisecond
+)
+
+// describeMoves makes kernels' block of how pages move, once the attendant serves.
+func (e *Engine) describeMoves() error {
+	e.mover = layout.Mover{BamIO: uint64(e.io.Ptr()), PatienceNS: uint64(min(movePatience, e.o.Deadline/4)), Over: e.sharedPtr(moverAt)}
+	if e.attend != nil {
+		if err := e.startAttendant(); err != nil {
+			return err
+		}
+	}
+	for d := range e.moves {
+		if e.moves[d].CopyEngine {
+			e.mover.ByRequest[d] = 1
+		}
+	}
+	b := encode(e.mover)
+	return e.table(&e.dev.Mover, uint64(len(b)), b)
+}
+
+// startAttendant starts it, or leaves moves to kernels where it was not asked for.
+func (e *Engine) startAttendant() error {
+	err := e.attend.start(e)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("moves by the copy engine: %w", err)
+	if e.o.Moves == MovesCopyEngine {
+		return err
+	}
+	for d := range e.moves {
+		e.moves[d] = MoveChoice{Why: err.Error()}
+	}
+	a := e.attend
+	e.attend = nil
+	return a.close()
+}
+
+// moveSlack is room for pages that come back to a T2 that is full, since their moves to T1
+// were lost.
+const moveSlack = 64

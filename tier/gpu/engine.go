@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -49,13 +48,6 @@ var ErrClosed = errors.New("the GPU engine is closed")
 const (
 	stageBytes  = 8 << 20
 	indexLength = 1 << 16
-)
-
-// moveRing is the length of the ring of requests for moves, and movePatience how long a
-// warp waits at most for the CPU to begin one: then it copies itself. Tests change them.
-var (
-	moveRing     = 1024
-	movePatience = 20 * time.Millisecond
 )
 
 // Open allocates the tiers and sets the tables up, every page in T3. ctx bounds the
@@ -129,23 +121,6 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	return nil
 }
 
-// describeMoves makes kernels' block of how pages move, once the attendant serves.
-func (e *Engine) describeMoves() error {
-	e.mover = layout.Mover{BamIO: uint64(e.io.Ptr()), PatienceNS: uint64(min(movePatience, e.o.Deadline/4)), Over: e.sharedPtr(moverAt)}
-	if e.attend != nil {
-		if err := e.startAttendant(); err != nil {
-			return err
-		}
-	}
-	for d := range e.moves {
-		if e.moves[d].CopyEngine {
-			e.mover.ByRequest[d] = 1
-		}
-	}
-	b := encode(e.mover)
-	return e.table(&e.dev.Mover, uint64(len(b)), b)
-}
-
 // fill sets the tables up and describes them in e.dev.
 func (e *Engine) fill(d decision) error {
 	o := &e.o
@@ -195,34 +170,12 @@ func (e *Engine) fill(d decision) error {
 		e.table(&e.dev.StarveBits, 4*uint64(p.Window/32+1), nil))
 }
 
-// startAttendant starts it, or leaves moves to kernels where it was not asked for.
-func (e *Engine) startAttendant() error {
-	err := e.attend.start(e)
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("moves by the copy engine: %w", err)
-	if e.o.Moves == MovesCopyEngine {
-		return err
-	}
-	for d := range e.moves {
-		e.moves[d] = MoveChoice{Why: err.Error()}
-	}
-	a := e.attend
-	e.attend = nil
-	return a.close()
-}
-
 func chain(next, n int) uint32 {
 	if next < n {
 		return uint32(next)
 	}
 	return layout.ChainEnd
 }
-
-// moveSlack is room for pages that come back to a T2 that is full, since their moves to T1
-// were lost.
-const moveSlack = 64
 
 // logSize holds T2's order twice.
 func logSize(t2 int) uint32 { return uint32(max(2*t2, 2)) }

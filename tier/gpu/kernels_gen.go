@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:da7d75c896dbb668c48316a7c1a364d005aa884e7d3717b88ba82595f83de0a0
+// sha256:3890674d420463e78011a5c54c10b75f997b28d9a28fa12293620c0dc2f7f63f
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

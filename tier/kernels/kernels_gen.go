@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:5e0096de1c8962f1c1f1d18a01c7669d8d9ea90dd98d3a7aba9dad03d1fc991d
+// sha256:6fc40b65805dec7170f07d69e6682087e55501265236669224e1df91eadb1666
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ef4341f5007d748fae79c15971ece1916a7c86ced9ec3d075e107ddd408c3c63
+// sha256:a25aac7a8bee5451c9723e9294c457dec2e49ea5a5e7f9c41b26fc926bc25123
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

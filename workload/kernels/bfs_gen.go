@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4d4f27dc6062cabc404bd15b5e9ffd80e1b2da46bbeac107809a39fcb722b77d
+// sha256:290abaeb8a991d0741f6351ba960e89195344054bc6c443a0cc2f0064f52510c
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1679e8748a94f7ef5f83d9c9bd8531d4002858be29c77385026d01a0db983379
+// sha256:da186e92ece0427420a22df6f60c205938f4c3abeb299672656f73898f612346
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

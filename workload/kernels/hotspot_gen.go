@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:614eb30b005c8b6d35461db85595b086ce8d08d9a43653d251df1bd0ca83810b
+// sha256:769a363b19bec027cec28cc20d47468049863b23a5b463777bb1b96ebba7ad31
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c74cb7526521c3d29d96e4f61f9101fb8e44199ebcb128ed32fdb71e29d06bf9
+// sha256:12ddfd36d708efb3941bb2ac8059145c9a14703a537dab388103304c4bfb7218
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:904f64e7c06b58e0f838b7015aa60bfa7c68f5da0152f44632a6681d671bb87e
+// sha256:d4c21f12135c2ee371b92f633efea70141606900a52a92c360779635443ce15f
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

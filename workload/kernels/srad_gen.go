@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fdebbf2c634e6d5555e12df801180e0c17f2ac57a6393275306d29a3c50a38b6
+// sha256:624a18a2b85c985743e87d1f8b3ad7a1852fcb288d95a8df78cccc3a48c1d05f
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e868e6eee2ee4ed5cc2ea1b2126eab52ad9556f4a5ea6c2b3d4e965fd998dab9
+// sha256:0d344c159457f5c796c8f45b140cdfc8ee132493737068927d9c65db0deb4b1d
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4b4747878fe74d40c5815ebe9ab3217942fccf1a8deed71ef73fca58942829a2
+// sha256:77c22efbe9dd4a79b758834788dc5902d72c84dcac60abe99b3477677cea89e6
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
