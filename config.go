@@ -13,6 +13,7 @@ import (
 	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/libnvm/soft"
 	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier/gpu"
 )
 
 // Config describes a Memory. The zero value of a field takes its default.
@@ -53,6 +54,10 @@ type Config struct {
 	// GPU whose memory T1 is: auto (the first one, or ordinary memory if there is
 	// none), none, a number or a UUID.
 	GPU string `yaml:"gpu"`
+	// Moves says who copies pages between T1 and T2 with engine gpu: kernel, the warps that
+	// need them; copy-engine, the GPU's copy engines on request, which takes a goroutine that
+	// polls; or auto, by direction what the GPU's calibration has as faster. auto.
+	Moves string `yaml:"moves"`
 	// Threads is the number of service threads per software-served drive. 1.
 	Threads int `yaml:"threads"`
 	// Model paces software-served drives to a service-time model of another array
@@ -100,6 +105,10 @@ const (
 	EngineHost = "host"
 	EngineGPU  = "gpu"
 
+	MovesAuto       = gpu.MovesAuto
+	MovesKernel     = gpu.MovesKernel
+	MovesCopyEngine = gpu.MovesCopyEngine
+
 	MinPageSize = 4 << 10
 	MaxPageSize = 2 << 20
 )
@@ -138,6 +147,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Engine == "" {
 		c.Engine = EngineHost
+	}
+	if c.Moves == "" {
+		c.Moves = MovesAuto
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -192,6 +204,7 @@ func (c Config) parse() (*parsed, error) {
 	}
 	note("gpu", checkGPU(p.GPU))
 	note("engine", p.checkEngine())
+	note("moves", p.checkMoves())
 	if c.Threads < 0 || c.Threads > 64 {
 		note("threads", fmt.Errorf("%d: want 1 to 64", c.Threads))
 	}
@@ -228,6 +241,20 @@ func (p *parsed) checkEngine() error {
 		return errors.New("gpu writes past the store, which cannot keep checksums then: leave them out, or use engine host")
 	}
 	return nil
+}
+
+// checkMoves refuses what nobody does.
+func (p *parsed) checkMoves() error {
+	switch p.Moves {
+	case MovesAuto:
+		return nil
+	case MovesKernel, MovesCopyEngine:
+		if p.Engine == EngineHost {
+			return fmt.Errorf("%s: engine host chooses for every batch by the calibration: leave it out, or use engine gpu", p.Moves)
+		}
+		return nil
+	}
+	return fmt.Errorf("%q: want auto, kernel or copy-engine", p.Moves)
 }
 
 // pages are the frames of T1, the slots of T2 and the spare ones.

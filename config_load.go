@@ -154,6 +154,7 @@ var usages = map[string]string{
 	"checksums": "keep a checksum of every page of a store that is made", "t1": "size of the first tier, GPU memory", "t2": "size of the second tier, host memory; 0 for none",
 	"buffers": "host memory that pages pass through (default 16MiB)", "policy": "placement policy (default gmt-reuse)", "seed": "of the policy's random choices",
 	"engine": "who decides: host, or gpu (kernels)",
+	"moves":  "who copies pages between T1 and T2 with engine gpu: auto (as calibrated), kernel or copy-engine",
 	"gpu":    "auto, none, a number or a UUID", "threads": "service threads per software-served drive (default 1)", "model": "pace software-served drives as this model; results are then modelled",
 	"timeout": "bound of every wait for drives and GPU (default 30s)", "retries": "of a failed read or write; -1 for none (default 2)",
 }

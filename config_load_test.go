@@ -24,6 +24,7 @@ policy: tier-order{t1=lru}
 seed: 7
 engine: host
 gpu: none
+moves: auto
 threads: 3
 model: 4x980pro
 timeout: 5s
@@ -31,7 +32,7 @@ retries: -1
 `
 
 var everyValue = tritier.Config{Store: "file:/data/a,file:/data/b", Create: true, Force: true, PageSize: 128 << 10, Checksums: true, T1: 2 << 30, T2: 8 << 30,
-	Buffers: 64 << 20, Policy: "tier-order{t1=lru}", Seed: 7, Engine: "host", GPU: "none", Threads: 3, Model: "4x980pro", Timeout: 5 * time.Second, Retries: -1}
+	Buffers: 64 << 20, Policy: "tier-order{t1=lru}", Seed: 7, Engine: "host", GPU: "none", Moves: "auto", Threads: 3, Model: "4x980pro", Timeout: 5 * time.Second, Retries: -1}
 
 func writeFile(t *testing.T, text string) string {
 	t.Helper()

@@ -3,6 +3,7 @@ package tritier
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tritier/tritier/copyeng"
 	"github.com/tritier/tritier/libnvm/drive"
@@ -18,7 +19,16 @@ type Description struct {
 	Policy   string // canonical, every parameter named
 	Seed     uint64
 	Engine   string // who decides and who moves
+	Moves    *Moves // who copies pages between T1 and host memory; nil with engine host, which chooses for each batch
 	Modelled string // the model that paces the drives: times are modelled then; or ""
+}
+
+// Moves says who copies pages each way with engine gpu, and why.
+type Moves struct{ ToDevice, ToHost string }
+
+// String is both ways in two lines.
+func (m *Moves) String() string {
+	return "pages to T1 by " + m.ToDevice + "\npages from T1 by " + m.ToHost
 }
 
 // Tier is a tier in memory.
@@ -77,14 +87,24 @@ func (d Description) String() string {
 		fmt.Fprintf(&b, "    modelled: paced as %s\n", d.Modelled)
 	}
 	fmt.Fprintf(&b, "policy %s, seed %d; %s\n", d.Policy, d.Seed, d.Engine)
+	if d.Moves != nil {
+		fmt.Fprintln(&b, d.Moves)
+	}
 	return b.String()
 }
 
 // Stats is what a Memory has done so far.
 type Stats struct {
 	host.Stats
-	// Copies between T1 and T2 by direction and path of the copy engine.
+	// Copies between T1 and T2 by direction and path of the copy engine; with engine gpu
+	// by the ways PathKernel to PathKernelNotCopied, whose Batches are 0.
 	Copies copyeng.Stats
+	// With engine gpu, MovesCPU is the processor time of the goroutines that start copies
+	// on request of kernels, MovesError what last went wrong with one, and MovesLost counts
+	// those that did not end in time: accesses that failed.
+	MovesCPU   time.Duration
+	MovesError error
+	MovesLost  uint64
 }
 
 // Stats returns the counts so far. With engine gpu they come from the GPU: all are zero

@@ -20,3 +20,6 @@ func UseBackend(b cuda.Backend) (undo func()) {
 	openDriver = func() (*cuda.Driver, error) { return d, err }
 	return func() { openDriver = was }
 }
+
+// Copies is what Stats says of pages by direction and way.
+var Copies = copies

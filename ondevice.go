@@ -48,7 +48,7 @@ func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, 
 	}
 	frames, t2, spares := p.pages()
 	opts := gpu.Options{GPU: o.ctx, PageSize: int(p.PageSize), Pages: l.Pages, Offset: l.DataOffset, Frames: frames, T2: t2, Spares: spares,
-		Policy: p.policy, Seed: p.Seed, Deadline: p.Timeout, ObserveEvery: p.ObserveEvery}
+		Policy: p.policy, Seed: p.Seed, Deadline: p.Timeout, ObserveEvery: p.ObserveEvery, Moves: p.Moves}
 	if p.Observe != nil {
 		opts.Observe = o.tell
 	}
@@ -287,6 +287,7 @@ func (o *onDevice) release(closeStore func() error) error {
 
 func (o *onDevice) describe(d *Description) {
 	d.Engine = "GPU-orchestrated: kernels decide, move pages and write NVMe commands; " + o.e.IO().Path().String()
+	d.Moves = &Moves{ToDevice: o.moves(0), ToHost: o.moves(1)}
 	d.T1.Where, d.T2.Where = "GPU memory of "+o.ctx.Device().Name(), "pinned host memory"
 	for i := range d.Drives {
 		d.Drives[i].Path += "; GPU threads submit, the payload passes pinned host memory"
@@ -316,5 +317,6 @@ func (o *onDevice) stats() Stats {
 		moves := host.Histogram(s.Moves[i])
 		h.Edges[i] = host.EdgeStats{Pages: n / page, Bytes: n, Moves: moves, Time: middles(moves)}
 	}
-	return Stats{Stats: h}
+	return Stats{Stats: h, Copies: copies(s.Mover.Pages, page), MovesCPU: s.Mover.CPU, MovesError: s.Mover.Last,
+		MovesLost: s.Mover.Pages[layout.ToDevice][layout.Unanswered] + s.Mover.Pages[layout.ToHost][layout.Unanswered]}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier/gpu"
 	"github.com/tritier/tritier/tier/gpu/gpufake"
+	"github.com/tritier/tritier/tier/layout"
 )
 
 // onDevice runs f where kernels can orchestrate: the device's own code on CPU threads
@@ -163,5 +164,53 @@ func compareZero(t *testing.T, a *tritier.Array[uint32]) {
 		if v != 0 {
 			t.Fatalf("element %d of a new array is %d", i, v)
 		}
+	}
+}
+
+// TestMovesOnDevice: who copies pages is as the configuration wants it, is said, and every
+// byte is counted by the way that it went.
+func TestMovesOnDevice(t *testing.T) {
+	onDevice(t, func(t *testing.T) {
+		for moves, want := range map[string]string{"": "kernels: ", tritier.MovesKernel: "kernels: asked for", tritier.MovesCopyEngine: "copy engine, on request: asked for"} {
+			m := openGPU(t, tritier.Config{Store: "mem:8MiB", PageSize: page, T1: 6 * page, T2: 8 * page, Buffers: 8 * page,
+				Policy: "tier-order{t1=clock,t2=fifo}", Engine: tritier.EngineGPU, Moves: moves})
+			a, err := tritier.NewArray[uint64](t.Context(), m, "a", 51217)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expected := make([]uint64, a.Len())
+			change(t, rand.New(rand.NewPCG(4, 4)), a, expected, 1)
+			compare(t, a, expected)
+			if d := m.Describe(); !strings.HasPrefix(d.Moves.ToDevice, want) || !strings.HasPrefix(d.Moves.ToHost, want) || !strings.Contains(d.String(), "pages to T1 by "+want) {
+				t.Errorf("moves %q: %s", moves, d)
+			}
+			s := m.Stats()
+			in, engine := int64(0), int64(0)
+			for path, x := range s.Copies.ToDevice {
+				if in += x.Bytes; path == tritier.PathCopyEngine {
+					engine += x.Bytes
+				}
+			}
+			if came := s.Edges[0].Bytes + s.Edges[3].Bytes; in != int64(came) || (engine > 0) != (moves == tritier.MovesCopyEngine) || (s.MovesCPU > 0) != (engine > 0) || s.MovesLost != 0 {
+				t.Errorf("moves %q: %d bytes came to T1, and by paths %d, %d of them by the copy engine, which took %v; %v", moves, came, in, engine, s.MovesCPU, s.Copies)
+			}
+			closeMemory(t, m)
+		}
+	})
+	s := tritier.Copies([2][layout.Ways]uint64{{1, 2, 3, 4, 5, 6}, {layout.Unanswered: 7}}, page)
+	sum := int64(0)
+	for _, x := range s.ToDevice {
+		sum += x.Bytes
+	}
+	if len(s.ToDevice) != 5 || sum != 15*page || s.ToDevice[tritier.PathKernelRingFull].Bytes != 3*page || len(s.ToHost) != 0 {
+		t.Errorf("copies that were not answered are no bytes that moved: %v", s)
+	}
+	var refused *tritier.ConfigError
+	err := tritier.Config{Store: "mem:8MiB", T1: 1 << 20, Moves: "fast", Threads: 99}.Check()
+	if !errors.As(err, &refused) || len(refused.Violations) != 2 || !strings.Contains(err.Error(), `moves: "fast": want auto, kernel or copy-engine`) {
+		t.Error(err)
+	}
+	if err := (tritier.Config{Store: "mem:8MiB", T1: 1 << 20, Moves: tritier.MovesKernel}).Check(); err == nil || !strings.Contains(err.Error(), "engine host") {
+		t.Error(err)
 	}
 }

@@ -168,7 +168,7 @@ func (o *onHost) describe(d *Description) {
 	}
 }
 
-func (o *onHost) stats() Stats { return Stats{o.mem.Stats(), o.eng.Stats()} }
+func (o *onHost) stats() Stats { return Stats{Stats: o.mem.Stats(), Copies: o.eng.Stats()} }
 
 func (o *onHost) observed(context.Context) (Observed, error) { return o.seen.observed(), nil }
 

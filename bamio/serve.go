@@ -40,6 +40,7 @@ type served struct {
 	next uint64 // request to take next; of whoever has set busy
 
 	requests, failed, batches, abandoned atomic.Uint64
+	cpu                                  atomic.Int64 // ns of Serve and handlers
 
 	mu   sync.Mutex
 	last error // of a handler
@@ -54,6 +55,9 @@ func (s *served) failure(err error) {
 // Serve answers requests of kernels until ctx ends, which is no error, or the
 // engine is closed: ErrClosed. It polls the ring, backs off while there is
 // nothing, and runs one handler at a time for up to 32 requests at once.
+//
+// A request that its sender has withdrawn (settle_request of request.cuh) reaches no
+// handler; one that a handler was given is begun, whatever becomes of it.
 //
 // A handler that does not return within Options.Deadline has its context ended
 // and its calls answered with Timeout; until it returns, so are later ones. If it
@@ -74,6 +78,8 @@ func (e *Engine) Serve(ctx context.Context, h Handler) error {
 	defer cancel()
 	w := &worker{e: e, h: h, ctx: ctx, back: make(chan error, 1)}
 	var idle pause
+	w.time.begin()
+	defer w.poll()
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,7 +93,13 @@ func (e *Engine) Serve(ctx context.Context, h Handler) error {
 			idle = pause{}
 			continue
 		}
+		if idle.spins() {
+			idle.wait()
+			continue
+		}
+		w.poll()
 		idle.wait()
+		w.time.begin()
 	}
 }
 
@@ -124,11 +136,28 @@ func (e *Engine) answer(calls []Call) {
 	e.served.batches.Add(1)
 }
 
-// given says which requests nobody waits for any more: they are not worth a
-// handler's time.
-func (e *Engine) given(c Call) bool {
+// begin says that a request is begun from now on. False: nobody waits for it any more,
+// or its producer has withdrawn it, and it must be left alone. Go's atomics are
+// sequentially consistent, which this order needs: see settle_request of request.cuh.
+func (e *Engine) begin(c Call) bool {
 	slots := recordsIn[layout.Request](e.control.Bytes(), slotsAt, e.opts.Requests)
-	return atomic.LoadUint32(&slots[c.Number%uint64(len(slots))].Abandoned) == uint32(c.Number)+1
+	s, mark := &slots[c.Number%uint64(len(slots))], uint32(c.Number)+1
+	atomic.StoreUint32(&s.Done, mark^layout.Begun)
+	return atomic.LoadUint32(&s.Withdrawn) != mark && atomic.LoadUint32(&s.Abandoned) != mark
+}
+
+// live begins requests and answers at once those that must be left alone.
+func (e *Engine) live(calls []Call) []Call {
+	live := calls[:0:0]
+	for _, c := range calls {
+		if e.begin(c) {
+			live = append(live, c)
+		} else {
+			e.served.abandoned.Add(1)
+			e.answer([]Call{{Number: c.Number, Status: NotBegun}})
+		}
+	}
+	return live
 }
 
 // worker runs the handler on a goroutine of its own, so that one that does not
@@ -139,31 +168,34 @@ type worker struct {
 	ctx  context.Context
 	back chan error // a handler has returned
 	late bool       // one has not
+	time threadTime // of the goroutine that polls, while it runs
 }
+
+// poll counts the processor time up to a wait.
+func (w *worker) poll() { w.e.served.cpu.Add(w.time.end()) }
 
 // run has the handler do a batch and answers it, in bounded time.
 func (w *worker) run(calls []Call) {
-	live := calls[:0:0]
-	for _, c := range calls {
-		if w.e.given(c) {
-			w.e.served.abandoned.Add(1)
-			w.e.answer([]Call{{Number: c.Number, Status: Timeout}})
-		} else {
-			live = append(live, c)
-		}
-	}
-	if len(live) == 0 {
-		return
-	}
 	ctx, cancel := bounded(w.ctx, w.e.opts.Deadline)
 	defer cancel()
 	if w.late && !w.wait(ctx) {
-		w.refuse(ctx, live)
+		w.refuse(ctx, calls)
 		return
 	}
-	w.late = false
+	live := w.e.live(calls)
+	if len(live) == 0 {
+		return
+	}
 	mine := append([]Call(nil), live...) // the handler's own, also when it is late
-	go func() { w.back <- w.h(ctx, mine) }()
+	go func() {
+		var t threadTime
+		t.begin()
+		err := w.h(ctx, mine)
+		w.e.served.cpu.Add(t.end())
+		w.back <- err
+	}()
+	w.poll()
+	defer w.time.begin()
 	select {
 	case err := <-w.back:
 		w.settle(mine, err)
@@ -185,8 +217,11 @@ const handlerSlack = 10 * time.Millisecond
 
 // wait waits for a handler that was late.
 func (w *worker) wait(ctx context.Context) bool {
+	w.poll()
+	defer w.time.begin()
 	select {
 	case <-w.back:
+		w.late = false
 		return true
 	case <-ctx.Done():
 		return false
@@ -257,6 +292,9 @@ const (
 	firstPause   = 10 * time.Microsecond
 	longestPause = 200 * time.Microsecond
 )
+
+// spins says whether the next wait is none.
+func (p *pause) spins() bool { return p.polls+1 < pauseSpins }
 
 func (p *pause) wait() {
 	p.polls++

@@ -227,3 +227,70 @@ func TestNoRequests(t *testing.T) {
 		return nil
 	})
 }
+
+// TestWithdrawn: what was withdrawn in time is not done, what has begun is waited for,
+// and where both come at once each request is done exactly once, here or there.
+func TestWithdrawn(t *testing.T) {
+	r := newRig(t)
+	e := r.open(bamio.Options{Drives: []bamio.Drive{r.drive(1<<20, soft.Config{})}, Queues: 1, Buffers: 1, Requests: 8, Deadline: 30 * time.Second})
+	r.must(e, func(d *bamiofake.Device) error {
+		for range 3 {
+			if st := bamio.Status(d.Settle(9, [5]uint64{}, time.Millisecond)); st != bamio.NotBegun {
+				t.Errorf("a request that nobody serves: %v", st)
+			}
+		}
+		return nil
+	})
+	const workers, rounds = 6, 300
+	var done [workers * rounds]atomic.Int32
+	var old, slow atomic.Int32
+	serve(t, e, func(_ context.Context, batch []bamio.Call) error {
+		for i := range batch {
+			switch c := &batch[i]; c.Kind {
+			case 9:
+				old.Add(1)
+			case 2:
+				slow.Add(1)
+				time.Sleep(50 * time.Millisecond)
+				c.Status = bamio.RequestFailed
+			default:
+				done[c.Argument[0]].Add(1)
+			}
+		}
+		return nil
+	})
+	r.must(e, func(d *bamiofake.Device) error {
+		for slow.Load() == 0 { // the first ones come before somebody serves
+			if st := bamio.Status(d.Settle(2, [5]uint64{}, 20*time.Millisecond)); slow.Load() > 0 && st != bamio.RequestFailed {
+				t.Errorf("a request that was begun: %v", st)
+			}
+		}
+		for range 3 {
+			if st := bamio.Status(d.Withdrawn(9, [5]uint64{})); st != bamio.NotBegun {
+				t.Errorf("a request that was withdrawn before it was seen: %v", st)
+			}
+		}
+		return threads(workers, func(i int) error {
+			for k := range rounds {
+				at := i*rounds + k
+				switch st := bamio.Status(d.Settle(1, [5]uint64{uint64(at)}, time.Duration(k%20)*time.Microsecond)); st {
+				case bamio.NotBegun:
+					done[at].Add(1)
+				case bamio.OK:
+				default:
+					return st.Err()
+				}
+			}
+			return nil
+		})
+	})
+	for i := range done {
+		if n := done[i].Load(); n != 1 {
+			t.Errorf("request %d was done %d times", i, n)
+		}
+	}
+	s, err := e.Stats(t.Context())
+	if err != nil || old.Load() != 0 || s.Requests.Abandoned < 3 || s.Requests.CPU <= 0 {
+		t.Errorf("%d that were withdrawn are done; %+v, %v", old.Load(), s.Requests, err)
+	}
+}

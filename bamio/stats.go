@@ -23,9 +23,10 @@ type QueueStats struct {
 
 // RequestStats counts what Serve did.
 type RequestStats struct {
-	Requests, Failed, Batches uint64 // Failed: answered with another status than OK
-	Abandoned                 uint64 // of the failed: nobody waited for any more
-	LastError                 error  // of a handler
+	Requests, Failed, Batches uint64        // Failed: answered with another status than OK
+	Abandoned                 uint64        // of the failed: withdrawn, or nobody waited for any more
+	LastError                 error         // of a handler
+	CPU                       time.Duration // of Serve and its handlers: processor time
 }
 
 // ControllerStats is what a software controller counts since it was made. A raw
@@ -75,6 +76,9 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
+// Served is what Serve did so far. Unlike Stats it does not look at the GPU.
+func (e *Engine) Served() RequestStats { return e.served.stats() }
+
 func (e *Engine) count(snap *snapshot) Stats {
 	var s Stats
 	first := e.first()
@@ -108,7 +112,7 @@ func (e *Engine) count(snap *snapshot) Stats {
 func (s *served) stats() RequestStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return RequestStats{s.requests.Load(), s.failed.Load(), s.batches.Load(), s.abandoned.Load(), s.last}
+	return RequestStats{s.requests.Load(), s.failed.Load(), s.batches.Load(), s.abandoned.Load(), s.last, time.Duration(s.cpu.Load())}
 }
 
 func (e *Engine) controllerStats() []ControllerStats {

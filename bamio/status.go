@@ -22,6 +22,7 @@ const (
 	NoCompletion  Status = layout.NoCompletion
 	RequestFailed Status = layout.RequestFailed
 	Busy          Status = layout.Busy
+	NotBegun      Status = layout.NotBegun
 )
 
 // nvmeMask is SC and SCT of a completion's status field.
@@ -37,6 +38,7 @@ var statusTexts = map[Status]string{
 	NoCompletion:  "a completion of another generation of the command id",
 	RequestFailed: "the CPU could not do what was requested",
 	Busy:          "no place in the queue or ring within the deadline; nothing was sent",
+	NotBegun:      "the request was withdrawn before the CPU began",
 }
 
 // String is the status in words.

@@ -27,6 +27,10 @@ type GPUOptions struct {
 	// threads; 0 is 64. Fewer leave more of the GPU to others: 16 fill PCIe
 	// Gen5 x16 with pages of 64 KiB.
 	MaxBlocks int
+	// NoLaunch is for copies while kernels run that may hold every SM, and that wait
+	// for these copies: it leaves memcpy-async and batch, which start no kernel and
+	// make no stream when first used. Exchange then copies one way after the other.
+	NoLaunch bool
 }
 
 // defaultBlocks saturates PCIe Gen5 x16 with room for its latency, on half the
@@ -36,7 +40,7 @@ const defaultBlocks = 64
 // GPU is the engine over a CUDA device.
 type GPU struct {
 	ctx     *cuda.Context
-	kernels *kernels
+	kernels *kernels // nil with NoLaunch
 	table   *curveTable
 	force   Path
 	blocks  int
@@ -59,18 +63,28 @@ func OpenGPU(ctx *cuda.Context, opts GPUOptions) (*GPU, error) {
 		return nil, &ArgumentError{Call: "OpenGPU", Name: "context", What: "is missing: take one of cuda.Device.Retain"}
 	}
 	dev := ctx.Device()
-	k, err := loadKernels(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("copy engine on %s: %w", dev, closedToo(err))
+	g := &GPU{ctx: ctx, force: opts.Force, blocks: opts.MaxBlocks, patience: closeWait, queues: map[*gpuQueue]bool{}}
+	if !opts.NoLaunch {
+		var err error
+		if g.kernels, err = loadKernels(ctx); err != nil {
+			return nil, fmt.Errorf("copy engine on %s: %w", dev, closedToo(err))
+		}
 	}
-	g := &GPU{ctx: ctx, kernels: k, force: opts.Force, blocks: opts.MaxBlocks, patience: closeWait, queues: map[*gpuQueue]bool{}}
 	if g.blocks <= 0 {
 		g.blocks = defaultBlocks
 	}
 	if err := g.setUp(opts); err != nil {
-		return nil, errors.Join(fmt.Errorf("copy engine on %s: %w", dev, err), k.Close())
+		return nil, errors.Join(fmt.Errorf("copy engine on %s: %w", dev, err), g.unload())
 	}
 	return g, nil
+}
+
+// unload gives the kernels back.
+func (g *GPU) unload() error {
+	if g.kernels == nil {
+		return nil
+	}
+	return g.kernels.Close()
 }
 
 // setUp checks options and device, and makes the table to choose by.
@@ -122,8 +136,15 @@ func (g *GPU) Paths() []Path {
 // usable says whether the driver has what a path needs.
 func (g *GPU) usable(p Path) bool {
 	switch p {
-	case PathMemcpy, PathZeroCopy, PathExchange, PathSequential:
+	case PathMemcpy, PathSequential:
 		return true
+	case PathZeroCopy, PathExchange:
+		return g.kernels != nil
+	}
+	if g.kernels == nil && p != PathBatch {
+		return false
+	}
+	switch p {
 	case PathBatch, PathBatch2, PathBatch4, PathHybrid25, PathHybrid50, PathTwoBatches:
 		d := g.ctx.Device().Driver()
 		return d.Has(cuda.SymMemcpyBatchAsyncV2) || d.Has(cuda.SymMemcpyBatchAsync)
@@ -181,6 +202,16 @@ func (g *GPU) choose(dir Direction, pageSize, n int) Choice {
 	best := g.table.choose(dir, pageSize, n)
 	c.Path, c.Time, c.Source, c.choices = best.path, time.Duration(best.micros*1e3), g.table.source, g.table
 	return c
+}
+
+// Predict is the time of n pages one way by a path, from the curves that the engine
+// chooses by, whether it has the path or not. False: they do not say.
+func (g *GPU) Predict(p Path, dir Direction, pageSize, n int) (time.Duration, bool) {
+	if _, none := noChoice(dir, pageSize, n, directions-1); none {
+		return 0, false
+	}
+	us, ok := g.table.predict(dir, p, pageSize, float64(n))
+	return time.Duration(min(us, longest) * 1e3), ok
 }
 
 // NewQueue gives a queue on a stream of its own.
@@ -277,5 +308,5 @@ func (g *GPU) Close() error {
 	if left > 0 { // a kernel in flight needs its code
 		return errors.Join(append(errs, fmt.Errorf("copy engine on %s: %d queues still have copies in flight: close it again once they are done", g.Name(), left))...)
 	}
-	return errors.Join(append(errs, closedToo(g.kernels.Close()))...)
+	return errors.Join(append(errs, closedToo(g.unload()))...)
 }

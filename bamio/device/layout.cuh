@@ -122,7 +122,10 @@ enum : uint32_t {
     kNoCompletion = 0x60000, // a completion for another generation: protocol broken
     kRequestFailed = 0x70000, // the CPU could not do what a request of the RequestRing asked for
     kBusy = 0x80000,          // no place in the queue or ring within the deadline; nothing was sent
+    kNotBegun = 0x90000,      // the request was withdrawn: the CPU has not begun what it asks for, and will not
 };
+
+constexpr uint32_t kBegun = 0x80000000u; // flipped in Request.done
 
 // RequestRing carries requests for work that only the CPU can do from GPU to
 // CPU: many producers, one consumer, bounded. Entry n is in slot n % slots.
@@ -131,9 +134,10 @@ struct alignas(64) Request {
     uint32_t sequence; // low half of n + 1 once the request is whole, release; top bit flipped once the result is taken
     uint32_t kind;
     uint64_t argument[5];
-    uint32_t done;   // written by the CPU: low half of n + 1, release, after result
+    uint32_t done;   // written by the CPU: low half of n + 1, release, after result; top bit flipped once it has begun
     uint32_t result; // a status
     uint32_t abandoned; // by the producer, who gave up: low half of n + 1
+    uint32_t withdrawn; // by the producer, who asks the CPU not to begin: low half of n + 1
 };
 
 struct alignas(128) RequestRing {
@@ -153,3 +157,5 @@ struct alignas(128) RequestRing {
 // - kRequestFailed: how the CPU answers a request whose handler failed.
 // - kBusy: nothing was sent, the caller may try again; Request.abandoned; the
 //   generation of command ids. The host need not set any of them.
+// - Request.withdrawn and kNotBegun: who sends a request can learn that nothing came of
+//   it. The CPU says in Request.done that it has begun, and looks at withdrawn after.

@@ -77,6 +77,28 @@ TRITIER_DEVICE bool reserve_request(const RequestPort& r, uint64_t* n) {
     return false;
 }
 
+// put_request writes request n, for which there is a place.
+TRITIER_DEVICE void put_request(const RequestPort& r, uint32_t kind, const uint64_t* arguments, uint64_t n) {
+    Request* s = request_at(r, n);
+    store_relaxed_sys(&s->kind, kind);
+    for (uint32_t i = 0; i < 5; i++) {
+        store_relaxed_sys(&s->argument[i], arguments[i]);
+    }
+    store_release_sys(&s->sequence, request_mark(n));
+}
+
+// try_request is send_request without a wait. kBusy: there is no place just now.
+TRITIER_DEVICE uint32_t try_request(const RequestPort& r, uint32_t kind, const uint64_t* arguments, uint64_t* n) {
+    if (r.ring == nullptr) {
+        return kBadArgument;
+    }
+    if (!reserve_request(r, n)) {
+        return kBusy;
+    }
+    put_request(r, kind, arguments, *n);
+    return kOk;
+}
+
 // send_request puts a request with five arguments into the ring, for
 // wait_request(r, *n). kBusy: no place within the deadline.
 TRITIER_DEVICE uint32_t send_request(const RequestPort& r, uint32_t kind, const uint64_t* arguments, uint64_t* n) {
@@ -91,35 +113,79 @@ TRITIER_DEVICE uint32_t send_request(const RequestPort& r, uint32_t kind, const 
         }
         relax();
     }
-    Request* s = request_at(r, *n);
-    store_relaxed_sys(&s->kind, kind);
-    for (uint32_t i = 0; i < 5; i++) {
-        store_relaxed_sys(&s->argument[i], arguments[i]);
-    }
-    store_release_sys(&s->sequence, request_mark(*n));
+    put_request(r, kind, arguments, *n);
     return kOk;
 }
 
-// wait_request waits for the CPU's answer to request n and returns it; once. On
-// kTimeout and kStopped the CPU may still do the work.
-TRITIER_DEVICE uint32_t wait_request(const RequestPort& r, uint64_t n) {
+// answered waits until request n has its answer, which it takes to *result: kOk, or
+// why the wait had to end.
+TRITIER_DEVICE uint32_t answered(const RequestPort& r, uint64_t n, uint32_t* result) {
     Request* s = request_at(r, n);
     uint32_t mark = request_mark(n);
     uint64_t begun = globaltimer();
     for (uint32_t looks = 1;; looks++) {
         if (load_acquire_sys(&s->done) == mark) {
-            uint32_t result = load_relaxed_sys(&s->result);
+            *result = load_relaxed_sys(&s->result);
             store_release_sys(&s->sequence, mark ^ kTaken);
-            return result;
+            return kOk;
         }
         uint32_t why = request_over(r, begun, looks);
         if (why != kOk) {
-            // From here on the slot may be given to another: not a touch more.
-            store_release_sys(&s->abandoned, mark);
             return why;
         }
         relax();
     }
+}
+
+// abandon_request gives the slot up: it may then be given to another, so not a touch more.
+TRITIER_DEVICE void abandon_request(const RequestPort& r, uint64_t n) {
+    store_release_sys(&request_at(r, n)->abandoned, request_mark(n));
+}
+
+// wait_request waits for the CPU's answer to request n and returns it; once. On
+// kTimeout and kStopped the CPU may still do the work.
+TRITIER_DEVICE uint32_t wait_request(const RequestPort& r, uint64_t n) {
+    uint32_t result = kOk, why = answered(r, n, &result);
+    if (why != kOk) {
+        abandon_request(r, n);
+        return why;
+    }
+    return result;
+}
+
+// settle_request waits for the answer to request n and returns it, once, so that the
+// caller knows what became of it. A request that the CPU has not begun after patience_ns,
+// or when the host asks kernels to end, is withdrawn: kNotBegun, and the CPU will not
+// begin it. kTimeout: it has begun, and not answered within the deadline after that;
+// it may still do the work, and that alone is uncertain.
+//
+// Neither side has a compare-and-swap on memory that both change, so each writes its
+// word and then reads the other's, with a full fence between (Dekker's way): this one
+// withdrawn and then done, the CPU done (kBegun) and then withdrawn. At least one of
+// them sees the other's: when this one finds the request not begun, the CPU will find it
+// withdrawn. When both do, the CPU leaves it and says so in its answer.
+TRITIER_DEVICE uint32_t settle_request(RequestPort r, uint64_t n, uint64_t patience_ns) {
+    Request* s = request_at(r, n);
+    uint32_t mark = request_mark(n), result = kOk;
+    uint64_t deadline = r.deadline_ns;
+    r.deadline_ns = patience_ns < deadline ? patience_ns : deadline;
+    if (answered(r, n, &result) == kOk) {
+        return result;
+    }
+    store_relaxed_sys(&s->withdrawn, mark);
+    fence_sys();
+    uint32_t done = load_acquire_sys(&s->done);
+    if (done != mark && done != (mark ^ kBegun)) {
+        abandon_request(r, n);
+        return kNotBegun;
+    }
+    r.deadline_ns = deadline;
+    r.stop = nullptr; // what has begun ends soon
+    if (answered(r, n, &result) == kOk) {
+        return result;
+    }
+    abandon_request(r, n);
+    return kTimeout;
 }
 
 // request sends and waits.

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e98713884f84bc9d1b02d4c1e3ead83b2c8b65369441c675a3a3f8723f63d5d1
+// sha256:38dfd0282f74c8bba2d5091fb8483ec6bce2fad373f0533f964e89fe81e2d281
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -57,7 +57,9 @@ var mutants = []mutant{
 	{"lists start at their first entry", "sqe.cuh", "b.list_bytes + 8 * first;", "b.list_bytes;", plain, busy},
 	{"the LBA is cut", "sqe.cuh", "low(c.lba), high(c.lba)", "low(c.lba), 0", plain, busy + " lba=4294967200"},
 	{"an answer's owner is not waited for", "request.cuh", "(mark ^ kTaken)", "mark", plain, "mode=requests depth=2 warps=6 rounds=300"},
-	{"a request is not released", "request.cuh", "store_release_sys(&s->sequence, request_mark(*n));", "store_relaxed_sys(&s->sequence, request_mark(*n));", threads, "mode=requests depth=4 warps=6 rounds=100"},
+	{"the words of a withdrawal are in no order", "request.cuh", "    fence_sys();\n", "", plain, "mode=requests depth=16 warps=2 rounds=60000 withdraw=1 deadline=20000"},
+	{"nobody asks whether a request has begun", "request.cuh", "if (done != mark && done != (mark ^ kBegun)) {", "if (done != mark) {", plain, "mode=requests depth=4 warps=6 rounds=300 withdraw=1 deadline=20000"},
+	{"a request is not released", "request.cuh", "store_release_sys(&s->sequence, request_mark(n));", "store_relaxed_sys(&s->sequence, request_mark(n));", threads, "mode=requests depth=4 warps=6 rounds=100"},
 }
 
 // mutate copies the device headers with the mistake in them.

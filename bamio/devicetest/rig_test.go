@@ -146,6 +146,7 @@ var scenarios = []struct{ name, args string }{
 	{"stopped", "depth=2 cq=2 cids=1 warps=8 rounds=100000 stop_after=20"},
 	{"requests", "mode=requests depth=4 warps=6 rounds=60 start=4294967290"},
 	{"requests, late answers", "mode=requests depth=4 warps=6 rounds=20 late=10 deadline=20"},
+	{"requests that are withdrawn", "mode=requests depth=4 warps=6 rounds=300 withdraw=1 deadline=20000"},
 	{"random", "mode=random ms=700"},
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6ad9c6917fc457d89103d6e5e88ef530ec65d72fb15b2e050437b6eddf7d4cfe
+// sha256:d926769d3fdaa0b1e56ede6507ce2cdc8713b63bd37f926f21bf2a41bd03d50e
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

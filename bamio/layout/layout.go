@@ -105,6 +105,9 @@ type Engine struct {
 	Payload    Payload
 }
 
+// Begun is flipped in Request.Done once the CPU has begun what a request asks for.
+const Begun = 1 << 31
+
 // Request is one slot of the request ring, in pinned host memory: the only
 // struct that both sides use in place. Sequence and Done are accessed
 // atomically.
@@ -112,11 +115,12 @@ type Request struct {
 	Sequence uint32 // low half of n + 1 once the request is whole
 	Kind     uint32
 	Argument [5]uint64
-	Done     uint32 // written by the CPU: low half of n + 1, after Result
+	Done     uint32 // written by the CPU: low half of n + 1, after Result; Begun is flipped once it has begun
 	Result   uint32
 	// Abandoned is written by the producer when it gives up: low half of n + 1.
 	Abandoned uint32
-	_         uint32
+	// Withdrawn is written by the producer, who asks the CPU not to begin: low half of n + 1.
+	Withdrawn uint32
 }
 
 // RequestRing is the GPU's side of the request ring.
@@ -142,4 +146,5 @@ const (
 	NoCompletion  = 0x60000 // a completion for another generation: protocol broken
 	RequestFailed = 0x70000 // the CPU could not do what a request asked for
 	Busy          = 0x80000 // no place within the deadline; nothing was sent
+	NotBegun      = 0x90000 // the request was withdrawn: the CPU has not begun what it asks for, and will not
 )

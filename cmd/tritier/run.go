@@ -33,6 +33,7 @@ type runFlags struct {
 	program     string
 	gpu         string
 	threads     int
+	moves       string
 	seed        uint64
 	repeat      int
 	verify      bool
@@ -158,6 +159,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.engine, "engine", lib.EngineHost, "`WHO` decides: host, the CPU, or gpu, kernels themselves (placers with t1=clock or fifo, t2=fifo)")
 	fs.StringVar(&f.program, "program", "", "`FORM` of the program: kernel (with --engine gpu, its default) or batch")
 	fs.StringVar(&f.gpu, "gpu", "auto", "which `GPU` has T1: auto, none, a number or a UUID")
+	fs.StringVar(&f.moves, "moves", "", "`WHO` copies pages between T1 and T2 with --engine gpu: auto (as calibrated), kernel or copy-engine")
 	fs.IntVar(&f.threads, "threads", 1, "service `THREADS` of each software drive")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of the inputs and of every random choice")
 	fs.IntVar(&f.repeat, "repeat", 1, "run everything so many `TIMES`; figures are medians")

@@ -24,6 +24,9 @@ func (r *runner) writeJSON(w io.Writer) error {
 		"t2":       map[string]any{"pages": d.T2.Pages, "bytes": uint64(d.T2.Bytes), "where": d.T2.Where},
 		"modelled": d.Modelled != "", "interrupted": r.interrupted, "complete": r.complete(),
 	}
+	if d.Moves != nil {
+		doc["moves"] = map[string]any{"to_device": d.Moves.ToDevice, "to_host": d.Moves.ToHost}
+	}
 	if d.Modelled != "" {
 		doc["model"] = d.Modelled
 	}
@@ -67,6 +70,7 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	m["counters_with_setup"], m["paths"] = one.after.Counters, one.paths()
 	m["counters"] = differences(one.after.Counters, one.before.Counters)
 	m["ssd_reads_with_setup"] = one.after.Counters.SSDReads()
+	m["moves_cpu_seconds"], m["moves_lost"] = one.end.MovesCPU.Seconds(), one.end.MovesLost
 	m["retries"], m["failed_requests"] = one.end.Retries, one.end.Failed
 	edges := map[string]any{}
 	for i, name := range host.EdgeNames {

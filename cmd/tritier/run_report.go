@@ -123,6 +123,9 @@ func (r *runner) head(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "T3  %s, %s\n", x.Name, x.Path)
 	}
 	_, _ = fmt.Fprintf(w, "%s\n%s\n", d.Engine, one.formText())
+	if d.Moves != nil {
+		_, _ = fmt.Fprintln(w, d.Moves)
+	}
 	if d.Modelled != "" {
 		_, _ = fmt.Fprintf(w, "times are modelled by %s, not measured on such drives\n", d.Modelled)
 	}
@@ -188,6 +191,12 @@ func (r *runner) foot(w io.Writer) {
 	for _, x := range r.rows {
 		for _, line := range x.runs[0].paths() {
 			_, _ = fmt.Fprintf(w, "  %s: %s\n", x.policy.label, line)
+		}
+		if s := &x.runs[0].end; s.MovesCPU > 0 {
+			_, _ = fmt.Fprintf(w, "  %s: copies on request of kernels took %.2f s of CPU time\n", x.policy.label, s.MovesCPU.Seconds())
+			if s.MovesError != nil {
+				_, _ = fmt.Fprintf(w, "  %s: not all of them could be made: %v\n", x.policy.label, s.MovesError)
+			}
 		}
 	}
 	for _, x := range r.rows {
@@ -261,13 +270,6 @@ func (x *runOnce) paths() []string {
 	for i, name := range []string{"T3 to host memory", "host memory to T3"} {
 		if e := x.end.Edges[i]; e.Bytes > 0 {
 			list = append(list, fmt.Sprintf("%s  %s  %s", name, units.FormatBytes(e.Bytes), way))
-		}
-	}
-	if x.end.Copies.ToHost == nil && x.end.Copies.ToDevice == nil { // no copy engine: kernels move pages
-		for i, name := range []string{"T1 to host memory", "host memory to T1"} {
-			if e := x.end.Edges[2+i]; e.Bytes > 0 {
-				list = append(list, fmt.Sprintf("%s  %s  by kernels", name, units.FormatBytes(e.Bytes)))
-			}
 		}
 	}
 	for _, d := range []struct {

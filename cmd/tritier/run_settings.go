@@ -110,7 +110,7 @@ func (s *runSettings) tiers() error {
 		page = lib.DefaultPageSize
 	}
 	s.config = lib.Config{Store: f.store, Create: true, Checksums: f.checksums, PageSize: lib.Size(f.page),
-		Seed: f.seed, Engine: f.engine, GPU: f.gpu, Threads: f.threads, Model: f.model}
+		Seed: f.seed, Engine: f.engine, GPU: f.gpu, Threads: f.threads, Moves: f.moves, Model: f.model}
 	if f.store == "" {
 		s.config.PageSize = lib.Size(page)
 		s.config.Store = fmt.Sprintf("mem:%d", (s.planned*5/4+storeSpare)/page*page)

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:94ee27f3db44cb537e95c14235622c4378fdd371414c564ab5a1239f609cb544
+// sha256:1815fb2305aeef875b8bd187873b65a2e10fee51dcf6c8ae0ffb97f154da8bbe
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

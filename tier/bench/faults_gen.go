@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:412665ed904f79aafa2bc850e7b194abbc64b2708429fc02b19d4247b7b8adbb
+// sha256:f41eb158478a7f39ac4ec823c522a4e59d76023f728805f6472b4409a21dd226
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

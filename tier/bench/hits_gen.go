@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:da98bc58566fcfb6ef4ee3a7b0755b28517317047c7c4c560bf00816c4e07d64
+// sha256:7b306ddfc7b4ff9230fa2ea816947c1736647c416e64824edb12b1c62e813ff7
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

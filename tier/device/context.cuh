@@ -48,7 +48,7 @@ TRITIER_DEVICE T fixed(const T* p) {
 //   uint32_t write(const G&, uint32_t page, uint32_t slot)  slot -> T3
 //   uint32_t flush(const G&)                                durable
 //   bool lost(uint32_t status): may the slot still be used by the drive?
-//   uint32_t held_by(uint32_t page): by a command of which queue, a number below 2^31?
+//   uint32_t held_by(uint32_t page): by a command of which queue, a number below 2^30?
 //   bool settled(uint32_t queue): can none of that queue use a slot that was lost before?
 //
 // the first ones called by a whole group, with one status for all lanes, the last

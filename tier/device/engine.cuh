@@ -43,6 +43,7 @@ enum : uint32_t {
     kBroken = 0x150000,       // an invariant does not hold: a defect of this code, or memory overwritten
     kNotSent = 0x160000,      // the drive was not asked: its queue has failed before, or the batch was given up
     kFenced = 0x170000,       // a write of the page that nobody waited for may still be carried out: see fence.cuh
+    kMoveLost = 0x180000,     // a copy that the CPU began for the page was not answered: see move.cuh
     kWriteBack = 0x200000,    // added to a store's status: a victim could not be written back and is where it was
 };
 
@@ -111,6 +112,28 @@ struct alignas(128) SlotStack {
     uint64_t head; // tag in the high half, first free slot in the low one
 };
 
+// Moves between a frame and a slot: which way, and by whom or why not by request.
+enum : uint32_t { kToDevice = 0, kToHost = 1 };
+enum : uint32_t {
+    kByKernel = 0,     // by the warp, as the host has chosen
+    kByCopyEngine = 1, // by request
+    kRingFull = 2,     // by the warp: there was no place in the ring
+    kNotTaken = 3,     // by the warp: the CPU had not begun in time
+    kRefused = 4,      // by the warp: the CPU could not
+    kUnanswered = 5,   // begun by the CPU, which did not answer: kMoveLost
+};
+constexpr uint32_t kWays = 6;
+constexpr uint32_t kMoveRequest = 1; // kind of a request to device; + 1 to host. Arguments: frame, slot, bytes
+
+// Mover says how pages move between frames and slots, and counts it.
+struct alignas(128) Mover {
+    uint64_t bamio;          // bamio::Engine whose requests the CPU serves
+    uint64_t patience_ns;    // for the CPU to begin
+    uint64_t over;           // pinned uint64_t: no copy of requests below this number is in flight any more
+    uint32_t by_request[2];  // by direction: 0 if warps move pages
+    alignas(128) uint64_t pages[2][kWays];
+};
+
 // Hot is the words that many warps change, on lines of their own.
 struct alignas(128) Hot {
     alignas(128) uint64_t hand;        // of T1: frames looked at so far; the next is hand % frames
@@ -118,8 +141,11 @@ struct alignas(128) Hot {
     uint32_t used_frames;              // frames that were ever used
     uint32_t starved;                  // groups that have found all frames pinned and try on
     uint32_t frames_needed;            // most frames that were pinned or wanted when kAllPinned came up
+    uint64_t lost_frames;              // stack, as free_frames: copies that nobody waits for may still write them
+    uint64_t lost_moves;               // the latest of their requests
     alignas(128) uint64_t lost_slots;  // stack, as free_frames, of slots put aside: their slot_order says which queue may still use them
     alignas(128) uint32_t t2_used;     // places of T2's logical size that are taken
+    uint32_t t2_extra;                 // of these, those beyond that size: pages whose move to T1 was lost
     alignas(128) uint64_t log_head;    // of T2's order
     alignas(128) uint64_t log_tail;
     alignas(128) uint32_t log_gate;    // users of the log; bit 31: it is being compacted
@@ -276,6 +302,7 @@ struct alignas(64) Engine {
     uint64_t fences; // uint64_t[slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
     uint64_t moves;  // Moves[kMoveStripes]
     uint64_t events; // EventLog; 0: nobody is told of moves
+    uint64_t mover;  // Mover; 0: warps move pages, and nobody counts how
 };
 
 // ArrayRef is an array as kernels get it, by value: a C ABI. The host fills it. Not

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "events.cuh"
+#include "move.cuh"
 #include "t2copy.cuh"
 #include "oldest.cuh"
 #include "reuse.cuh"
@@ -74,10 +75,14 @@ TRITIER_SLOW uint32_t bypass_t2(const G& g, const Context<S>& t, Fill* f, const 
             publish(entry, word, moved(v.word, kWritingBack, v.frame));
         }
         word = moved(v.word, kWritingBack, v.frame);
-        copy_bytes(g, t.slot(f->spare), t.frame(v.frame), t.page_bytes());
-        uint32_t status = save(g, t, v.page, f->spare);
+        uint32_t status = move_page(g, t, kToHost, v.frame, f->spare);
         if (status != kTierOk) {
-            if (t.store.lost(status)) {
+            f->spare = kNone;
+        } else {
+            status = save(g, t, v.page, f->spare);
+        }
+        if (status != kTierOk) {
+            if (f->spare != kNone && t.store.lost(status)) {
                 if (g.leads()) {
                     lose_slot(t, f->spare, v.page);
                 }
@@ -213,7 +218,24 @@ TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, 
         f->copy = 0;
         *slot = kNone;
     }
+    if (from_leader(g, g.leads() && fixed(&t.e->mover) != 0 && take_extra(t, *slot) ? 1u : 0u) != 0) {
+        *slot = kNone;
+        *crowded = true;
+    }
     return status;
+}
+
+// undo_demotion takes back what reserve_place has got for a victim that could not be moved,
+// and whose slot is lost. swapped: that was the place of the page that was to come.
+template <class G, class S>
+TRITIER_DEVICE void undo_demotion(const G& g, const Context<S>& t, Fill* f, const Victim& v, bool swapped) {
+    if (swapped) {
+        f->place = 1;
+    } else if (g.leads()) {
+        atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);
+    }
+    f->at = v.page;
+    put_back(g, t, v, kDemoting);
 }
 
 // become_copy makes the clean copy of T1's victim the page, if there is one.
@@ -242,6 +264,7 @@ template <class G, class S>
 TRITIER_SLOW uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
     uint32_t slot;
     bool crowded;
+    uint32_t place = f->place, copy = f->copy;
     uint32_t status = reserve_place(g, t, f, &slot, &crowded);
     if (status != kTierOk) {
         put_back(g, t, v, kDemoting);
@@ -257,7 +280,10 @@ TRITIER_SLOW uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Vic
     f->spare = slot;
     f->place = 0;
     uint64_t begun = globaltimer();
-    copy_bytes(g, t.slot(to), t.frame(v.frame), t.page_bytes());
+    if (move_page(g, t, kToHost, v.frame, to) != kTierOk) {
+        undo_demotion(g, t, f, v, place != 0 || copy != f->copy);
+        return kMoveLost;
+    }
     if (g.leads()) {
         count_move(t, kT1ToT2, begun, v.page);
         store_relaxed_gpu(t.slot_owner() + to, v.page);

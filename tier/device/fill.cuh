@@ -17,7 +17,10 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
     }
     if (f->slot != kNone) {
         uint64_t begun = globaltimer();
-        copy_bytes(g, t.frame(f->frame), t.slot(f->slot), t.page_bytes());
+        if (move_page(g, t, kToDevice, f->frame, f->slot) != kTierOk) {
+            f->frame = kNone;
+            return kMoveLost;
+        }
         if (g.leads()) {
             count_move(t, kT2ToT1, begun, f->page);
             count(&t.counts()->bytes_promoted, t.page_bytes());
@@ -39,10 +42,11 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
     }
     if (g.leads()) {
         count_move(t, kT3ToT2, begun, f->page);
-    }
-    copy_bytes(g, t.frame(f->frame), t.slot(f->spare), t.page_bytes());
-    if (g.leads()) {
         count(&t.counts()->bytes_t3_read, t.page_bytes());
+    }
+    if (move_page(g, t, kToDevice, f->frame, f->spare) != kTierOk) {
+        f->frame = kNone;
+        return kMoveLost;
     }
     return kTierOk;
 }
@@ -59,6 +63,10 @@ TRITIER_DEVICE void give_up_fill(const G& g, const Context<S>& t, Fill* f, uint3
         if (g.leads()) {
             if (again != kTierOk) {
                 note_error(t, f->page, again);
+            }
+            if (f->place == 0 && f->copy == 0) { // its place is T1's victim's: see take_extra
+                atomic_add_relaxed_gpu(&t.hot()->t2_extra, 1);
+                atomic_add_relaxed_gpu(&t.hot()->t2_used, 1);
             }
             publish(entry, filling, moved(f->word, kResidentT2, f->slot));
         }

@@ -9,18 +9,23 @@ namespace tritier {
 namespace tier {
 
 // flush_t1 writes back a page in T1, which the group has pinned and marked as
-// flushing, from the spare slot. *lost: that slot may still be read.
+// flushing, from the spare slot. *lost: that slot may still be read. It becomes kNone
+// where a move to it was lost.
 template <class G, class S>
-TRITIER_DEVICE uint32_t flush_t1(const G& g, const Context<S>& t, uint32_t page, uint32_t frame, uint32_t slot, bool* lost) {
+TRITIER_DEVICE uint32_t flush_t1(const G& g, const Context<S>& t, uint32_t page, uint32_t frame, uint32_t* slot, bool* lost) {
     uint64_t* entry = t.entries + page;
     if (g.leads()) {
         // Cleared before the copy: a write that the copy misses sets it again.
         atomic_and_acq_rel_gpu(entry, ~kDirty);
     }
     g.sync();
-    copy_bytes(g, t.slot(slot), t.frame(frame), t.page_bytes());
-    uint32_t status = save(g, t, page, slot);
-    *lost = status != kTierOk && t.store.lost(status);
+    uint32_t status = move_page(g, t, kToHost, frame, *slot);
+    if (status != kTierOk) {
+        *slot = kNone;
+    } else {
+        status = save(g, t, page, *slot);
+    }
+    *lost = *slot != kNone && status != kTierOk && t.store.lost(status);
     if (g.leads()) {
         if (status != kTierOk) {
             atomic_or_release_gpu(entry, kDirty);
@@ -115,7 +120,7 @@ TRITIER_SLOW uint32_t flush_page(const G& g, Context<S> t, uint32_t page) {
     k.word = from_leader(g, k.word);
     bool lost = false;
     if (got == kFlushT1) {
-        status = flush_t1(g, t, page, location_of(k.word), slot, &lost);
+        status = flush_t1(g, t, page, location_of(k.word), &slot, &lost);
     } else if (got == kFlushT2) {
         status = flush_t2(g, t, page, k.word, slot, &lost);
     }

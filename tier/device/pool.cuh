@@ -38,6 +38,28 @@ TRITIER_DEVICE void push_free(uint64_t* head, uint32_t* owner, uint32_t i) {
     }
 }
 
+constexpr uint32_t kByMover = 1u << 30; // in slot_order of a slot that was put aside: a move's request number, no queue
+constexpr uint32_t kMoverMask = (1u << 30) - 1;
+
+// mover_over is the number below which no request's copy is in flight. The word is far away.
+template <class S>
+TRITIER_DEVICE uint64_t mover_over(const Context<S>& t) {
+    return load_acquire_sys(reinterpret_cast<const uint64_t*>(reinterpret_cast<const Mover*>(fixed(&t.e->mover))->over));
+}
+
+// retake_frame takes a frame back that a lost move could have written, once no move that
+// was lost can; or kNone. Who puts one there has raised lost_moves before.
+template <class S>
+TRITIER_SLOW uint32_t retake_frame(Context<S> t) {
+    Hot* h = t.hot();
+    uint32_t f = pop_free(&h->lost_frames, t.frame_owner());
+    if (f != kNone && mover_over(t) <= load_relaxed_gpu(&h->lost_moves)) {
+        push_free(&h->lost_frames, t.frame_owner(), f);
+        return kNone;
+    }
+    return f;
+}
+
 // pop_frame takes the frame that was freed last, else the next that was never
 // used, as placement's clock does; or kNone.
 template <class S>
@@ -55,7 +77,8 @@ TRITIER_DEVICE uint32_t pop_frame(const Context<S>& t) {
         }
         used = seen;
     }
-    return kNone;
+    bool lost = fixed(&t.e->mover) != 0 && static_cast<uint32_t>(load_relaxed_gpu(&h->lost_frames)) != kChainEnd;
+    return lost ? retake_frame(t) : static_cast<uint32_t>(kNone);
 }
 
 template <class S>
@@ -83,13 +106,29 @@ TRITIER_DEVICE void push_slot(const Context<S>& t, uint32_t s) {
     push_free(&t.hot()->free_slots[t.stripe].head, t.slot_owner(), s);
 }
 
+// put_aside keeps s out of use while holder, a queue or a move, may use it.
+template <class S>
+TRITIER_DEVICE void put_aside(const Context<S>& t, uint32_t s, uint32_t holder) {
+    count(&t.counts()->lost_slots);
+    store_relaxed_gpu(t.slot_order() + s, holder); // no place in T2's order: those have bit 31
+    push_free(&t.hot()->lost_slots, t.slot_owner(), s);
+}
+
 // lose_slot puts s aside: after a time-out the drive may still write to it, or read
 // from it what must not be another page's bytes. page is whose command it was.
 template <class S>
 TRITIER_DEVICE void lose_slot(const Context<S>& t, uint32_t s, uint32_t page) {
-    count(&t.counts()->lost_slots);
-    store_relaxed_gpu(t.slot_order() + s, t.store.held_by(page)); // no place in T2's order: those have bit 31
-    push_free(&t.hot()->lost_slots, t.slot_owner(), s);
+    put_aside(t, s, t.store.held_by(page));
+}
+
+// let_go says whether nobody uses a slot any more that was put aside for holder.
+template <class S>
+TRITIER_DEVICE bool let_go(const Context<S>& t, uint32_t holder) {
+    if ((holder & kByMover) == 0) {
+        return t.store.settled(holder);
+    }
+    uint32_t past = (static_cast<uint32_t>(mover_over(t)) - holder) & kMoverMask; // 0: that one has not ended
+    return past != 0 && past < kMoverMask / 2;
 }
 
 // retake_slot takes a slot back that was put aside and that no drive can use any more,
@@ -105,7 +144,7 @@ TRITIER_SLOW uint32_t retake_slot(Context<S> t) {
         if (s == kNone) {
             break;
         }
-        if (t.store.settled(load_relaxed_gpu(t.slot_order() + s))) {
+        if (let_go(t, load_relaxed_gpu(t.slot_order() + s))) {
             found = s;
         } else {
             store_relaxed_gpu(owner + s, kFreeMark | kept);

@@ -15,6 +15,7 @@
 #include "fill.cuh"
 #include "flush.cuh"
 #include "hash.cuh"
+#include "move.cuh"
 #include "oldest.cuh"
 #include "order.cuh"
 #include "pool.cuh"

@@ -33,6 +33,7 @@ const (
 	late     = "deadline=900 pin_deadline=800 frames=3 t2=3 spares=3 placer=1 groups=6 rounds=150 fail_reads=5 fail_writes=3 lose=1 late=1 interrupts=6 flush=3"
 	copies   = "deadline=8000 pin_deadline=7000 pages=12 frames=3 t2=13 spares=2 placer=1 keep=1 groups=6 rounds=400 interrupts=6 flush=4"
 	scarce   = "deadline=8000 pin_deadline=7000 frames=2 t2=4 spares=2 placer=1 keep=1 groups=6 rounds=600 interrupts=6 flush=4"
+	endless  = "deadline=40 pin_deadline=30 frames=4 t2=4 spares=6 placer=1 groups=4 rounds=120 mover=2 flush=6 interrupts=6"
 	recorded = tight + " records=64"
 	told     = tight + " events=65536"
 	hammer   = "mode=hammer deadline=5000 groups=8 rounds=50000 interrupts=4"
@@ -46,8 +47,8 @@ var mutants = []mutant{
 	{"a pin counts in any state", "entry.cuh", "if (state_of(*e) == kResidentT1 && pins_of(*e) < kPinLimit) {", "if (state_of(*e) >= kResidentT1 && pins_of(*e) < kPinLimit) {", plain, tight},
 	{"a pin that does not count stays", "entry.cuh", "    atomic_add_relaxed_gpu(entry, 0 - kPin);\n    return false;", "    return false;", plain, tight},
 	{"a write does not set dirty again", "entry.cuh", "        atomic_or_release_gpu(entry, kDirty);", "        atomic_or_release_gpu(entry, 0);", plain, tight + " flush=1"},
-	{"dirty is cleared after the copy", "flush.cuh", "        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }\n    g.sync();\n    copy_bytes(g, t.slot(slot), t.frame(frame), t.page_bytes());",
-		"    }\n    g.sync();\n    copy_bytes(g, t.slot(slot), t.frame(frame), t.page_bytes());\n    relax();\n    if (g.leads()) {\n        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }", plain, tight + " flush=1"},
+	{"dirty is cleared after the copy", "flush.cuh", "        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }\n    g.sync();\n    uint32_t status = move_page(g, t, kToHost, frame, *slot);",
+		"    }\n    g.sync();\n    uint32_t status = move_page(g, t, kToHost, frame, *slot);\n    relax();\n    if (g.leads()) {\n        atomic_and_acq_rel_gpu(entry, ~kDirty);\n    }", plain, tight + " flush=1"},
 	{"a failed flush leaves the page clean", "flush.cuh", "            atomic_or_release_gpu(entry, kDirty);", "            atomic_or_release_gpu(entry, 0);", plain, faults},
 	{"two flushes write one page", "flush.cuh", "if ((atomic_or_acquire_gpu(entry, kFlushing) & kFlushing) == 0) {", "if (atomic_or_acquire_gpu(entry, kFlushing) != 0) {", plain, traps},
 	{"a flushed page of T2 stays dirty", "flush.cuh", "            to &= ~kDirty;", "            to &= ~0ull;", plain, tight},
@@ -88,7 +89,7 @@ var mutants = []mutant{
 	{"a pin is not an acquire", "entry.cuh", "*e = atomic_add_acquire_gpu(entry, kPin)", "*e = atomic_add_relaxed_gpu(entry, kPin)", threads, alone},
 	{"pins in flight are counted", "entry.cuh", "constexpr uint32_t kPinLimit = 1u << 18;", "constexpr uint32_t kPinLimit = 1u << 30;", plain, traps},
 	{"a full house waits for ever", "victim.cuh", "if (s->wait.longer_than(fixed(&t.e->pin_deadline_ns))) {", "if (s->wait.longer_than(~0ull)) {", plain, traps},
-	{"a lost slot is taken back at once", "pool.cuh", "if (t.store.settled(load_relaxed_gpu(t.slot_order() + s))) {", "if (t.slot_order() != nullptr) {", plain, late},
+	{"a lost slot is taken back at once", "pool.cuh", "if (let_go(t, load_relaxed_gpu(t.slot_order() + s))) {", "if (t.slot_order() != nullptr) {", plain, late},
 	{"no lost slot is taken back", "pool.cuh", "== kChainEnd ? s : retake_slot(t);", "== kChainEnd ? s : s;", plain, late},
 	{"a slot is put aside for another queue", "pool.cuh", "t.store.held_by(page));", "1 - t.store.held_by(page));", plain, late},
 	{"a page of T2 stays in a lost slot", "evict.cuh", "if (t.store.lost(status) && f->spare != kNone) {", "if (t.store.lost(status) && f->spare == 0x12345) {", plain, late},
@@ -104,6 +105,16 @@ var mutants = []mutant{
 	{"a slot that is taken back keeps its fence", "pool.cuh", "        end_fence(t, found, load_acquire_gpu(fence_at(t, found)));", "", plain, traps},
 	{"a page with a fence is read", "fill.cuh", "kept_off(g, t, f->page) ? static_cast<uint32_t>(kFenced) : ", "", plain, traps},
 	{"a lane's slots are not searched", "fence.cuh", "return g.from(s, lowest_bit(found));", "return g.from(s, 0);", plain, traps},
+	{"a frame of a lost move is used at once", "move.cuh", "    push_free(&t.hot()->lost_frames, t.frame_owner(), frame);", "    push_frame(t, frame);", plain, endless},
+	{"a slot of a lost move is used at once", "move.cuh", "        put_aside(t, slot, kByMover | (static_cast<uint32_t>(n) & kMoverMask));", "        push_slot(t, slot);", plain, endless},
+	{"frames come back before their moves have ended", "pool.cuh", "mover_over(t) <= load_relaxed_gpu(&h->lost_moves)", "mover_over(t) == 0x123456789", plain, endless},
+	{"slots come back before their moves have ended", "pool.cuh", "return past != 0 && past < kMoverMask / 2;", "return past < kMoverMask + 1;", plain, endless + " spares=2"},
+	{"slots of lost moves never come back", "pool.cuh", "return past != 0 && past < kMoverMask / 2;", "return past > kMoverMask;", plain, endless},
+	{"a demotion that was lost keeps its place", "evict.cuh", "    } else if (g.leads()) {\n        atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);", "    } else if (g.leads()) {", plain, endless + " pages=40"},
+	{"a swap that was lost keeps its place", "evict.cuh", "    if (swapped) {\n        f->place = 1;", "    if (swapped) {\n        f->place = 0;", plain, endless},
+	{"a page whose promotion was lost has no place", "fill.cuh", "                atomic_add_relaxed_gpu(&t.hot()->t2_used, 1);", "                (void)t;", plain, endless},
+	{"a refused move is not made", "move.cuh", "if (way != kByCopyEngine && way != kUnanswered) {", "if (way != kByCopyEngine && way != kUnanswered && way != kRefused) {", plain, tight + " mover=1"},
+	{"a move goes the other way", "move.cuh", "direction == kToDevice ? in : out, direction == kToDevice ? out : in,", "direction == kToDevice ? out : in, direction == kToDevice ? in : out,", plain, tight + " mover=1"},
 	{"a demotion is not timed", "evict.cuh", "        count_move(t, kT1ToT2, begun, v.page);", "        (void)begun;", plain, traps},
 	{"a promotion is not timed", "fill.cuh", "            count_move(t, kT2ToT1, begun, f->page);", "            (void)begun;", plain, traps},
 	{"a read is a write", "fill.cuh", "count_move(t, kT3ToT2, begun, f->page);", "count_move(t, kT2ToT3, begun, f->page);", plain, traps},

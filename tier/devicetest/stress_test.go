@@ -45,6 +45,12 @@ var scenarios = []struct{ name, args string }{
 	{"told of, the ring is small", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=150 events=64 interrupts=10"},
 	{"a drive that answers late", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=100 fail_reads=6 fail_writes=6 lose=1 late=1 flush=6"},
 	{"a drive that answers late, copies and warps", "frames=3 t2=4 spares=2 placer=2 keep=1 groups=3 lanes=4 rounds=50 fail_reads=5 fail_writes=5 lose=2 late=1 flush=6"},
+	{"moves by request", "frames=3 t2=4 spares=3 placer=1 groups=6 rounds=120 mover=1 flush=6 interrupts=10"},
+	{"moves by request, copies and warps", "frames=3 t2=4 spares=2 placer=3 keep=1 groups=3 lanes=4 rounds=50 mover=1 flush=6"},
+	{"moves by request beside plain memory", "alone=1 frames=3 t2=4 spares=3 placer=1 groups=4 rounds=150 mover=1 interrupts=6"},
+	{"moves by request and failing drives", "frames=3 t2=4 spares=3 placer=2 groups=6 rounds=100 mover=1 fail_reads=4 fail_writes=4 flush=6"},
+	{"moves that do not end", "frames=4 t2=4 spares=6 placer=1 groups=4 rounds=60 mover=2 flush=6 deadline=40 pin_deadline=30"},
+	{"moves that do not end, copies", "frames=4 t2=4 spares=6 placer=1 keep=1 groups=3 lanes=2 rounds=40 mover=2 flush=6 deadline=40 pin_deadline=30"},
 	{"every buffer is lost", "frames=2 t2=1 spares=1 placer=1 groups=4 rounds=30 fail_reads=2 fail_writes=2 lose=1 deadline=20"},
 }
 

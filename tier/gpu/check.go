@@ -90,7 +90,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	return errors.Join(s.timed(uint64(e.o.PageSize)), s.Counters.Check())
 }
 
-// timed sees to it that every page that was moved was timed.
+// timed sees to it that every page that was moved was timed, and went by one way.
 func (s *Stats) timed(page uint64) error {
 	d := &s.Device
 	for edge, bytes := range [layout.Edges]uint64{d.BytesT3Read, d.BytesT3Write, d.BytesDemoted, d.BytesPromoted} {
@@ -101,6 +101,14 @@ func (s *Stats) timed(page uint64) error {
 		if n != bytes/page {
 			return fmt.Errorf("gpu engine: %d pages have crossed edge %d, and %d were timed", bytes/page, edge, n)
 		}
+	}
+	in, lost := uint64(0), s.Mover.Pages[layout.ToDevice][layout.Unanswered]
+	for _, n := range s.Mover.Pages[layout.ToDevice] {
+		in += n
+	}
+	// A page that was read and then lost on its way was read all the same.
+	if came := (d.BytesT3Read + d.BytesPromoted) / page; came > in || came < in-lost {
+		return fmt.Errorf("gpu engine: %d pages came to T1, and by any way %d, %d of them lost", came, in, lost)
 	}
 	return nil
 }

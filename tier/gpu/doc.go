@@ -20,6 +20,17 @@
 // Dirty, Forget and Close, which need all kernels to have ended. Engine.mu is the only
 // lock: batch calls take turns. The goroutines that refresh, record and tell of events take none.
 //
+// # Moves by copy engines
+//
+// Pages move between frames and slots by the warps that need them, zero-copy, or by the
+// GPU's copy engines, which a goroutine starts on their request (Options.Moves; ChooseMoves
+// decides by the calibration's curves, for each direction, when the Engine opens). A request
+// is served in batches of up to 32. The goroutine uses only copies that need no kernel and
+// no allocation, since the kernel that waits for them may hold every SM. A warp that finds
+// the ring full, is not served within 20 ms, or gets a refusal copies itself, and Stats says
+// how many did. A copy that was begun and does not end is ErrMove for its page, and keeps
+// its frame or slot out of use until it has ended.
+//
 // # Ends
 //
 // The end of a batch's context, and the first wait in vain of a batch, set a stop word

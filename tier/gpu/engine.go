@@ -33,6 +33,9 @@ type Engine struct {
 	reuse  *refresher // nil without gmt-reuse
 	record *recorder  // nil when nobody observes
 	tell   *teller    // nil when nobody listens to events
+	moves  [2]MoveChoice
+	mover  layout.Mover // as kernels have it at first
+	attend *attendant   // nil when kernels move pages both ways
 
 	mu      sync.Mutex // guards stream, stage, index, the report, and the rest
 	closed  bool
@@ -67,8 +70,15 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 
 func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	o := &e.o
+	if err := e.chooseMoves(); err != nil {
+		return err
+	}
+	requests := -1
+	if e.attend != nil {
+		requests = moveRing
+	}
 	if e.io, err = bamio.Open(ctx, bamio.Options{GPU: o.GPU, Drives: o.Drives, Queues: o.Queues, Buffers: o.T2 + o.Spares,
-		BufferBytes: o.PageSize, HostPayload: true, Requests: -1, Deadline: o.Deadline}); err != nil {
+		BufferBytes: o.PageSize, HostPayload: true, Requests: requests, Deadline: o.Deadline}); err != nil {
 		return err
 	}
 	if e.k, err = loadKernels(e.ctx); err != nil {
@@ -126,12 +136,12 @@ func (e *Engine) fill(d decision) error {
 	slots := o.T2 + o.Spares
 	e.dev = layout.Engine{
 		Version: layout.TierVersion, PageShift: uint32(bits.TrailingZeros(uint(o.PageSize))), T1Policy: d.t1, Placer: d.placer,
-		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2),
+		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2) + moveSlack,
 		FrameMemory: uint64(e.frames.Ptr()), SlotMemory: uint64(e.io.PayloadPtr()),
 		Seed: o.Seed, RandomBelow: d.below, DeadlineNS: uint64(o.Deadline), PinDeadlineNS: uint64(o.PinDeadline),
 		Stop: uint64(e.io.StopPtr()),
 	}
-	hot := layout.Hot{FreeFrames: layout.ChainEnd, LostSlots: layout.ChainEnd}
+	hot := layout.Hot{FreeFrames: layout.ChainEnd, LostFrames: layout.ChainEnd, LostSlots: layout.ChainEnd}
 	for i := range hot.FreeSlots {
 		hot.FreeSlots[i].Head = uint64(chain(i, slots))
 	}
@@ -146,6 +156,7 @@ func (e *Engine) fill(d decision) error {
 	}
 	put := func(to *uint64, data []byte) error { return e.table(to, uint64(len(data)), data) }
 	err := errors.Join(
+		e.describeMoves(),
 		e.markPages(d),
 		put(&e.dev.FrameOwner, words(o.Frames, func(int) uint32 { return layout.None })),
 		put(&e.dev.SlotOwner, words(slots, func(i int) uint32 { return layout.FreeMark | chain(i+layout.Stripes, slots) })),
@@ -272,6 +283,11 @@ func (e *Engine) Close() error {
 
 // release gives everything back, first what kernels might still use.
 func (e *Engine) release() error {
+	if e.attend != nil {
+		if err := e.attend.stop(); err != nil {
+			return err
+		}
+	}
 	if e.io != nil {
 		if err := e.io.Close(); err != nil {
 			return err
@@ -281,6 +297,9 @@ func (e *Engine) release() error {
 		e.reuse.stop()
 	}
 	var errs []error
+	if e.attend != nil {
+		errs = append(errs, e.attend.close())
+	}
 	if e.record != nil {
 		errs = append(errs, e.record.close())
 	}

@@ -35,7 +35,7 @@ type Event struct {
 	Start  time.Time // by the host's clock, but for Told.Clock
 	Took   time.Duration
 	SM     int // the multiprocessor, 0 on a software GPU
-	Stripe int // the user's number modulo 64: its warp's, or its multiprocessor's
+	Stripe int // the user's number modulo 128: its warp's, or its multiprocessor's
 }
 
 // Told is how far Options.Events has been told.

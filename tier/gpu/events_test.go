@@ -53,7 +53,7 @@ func (l *told) groups(t *testing.T) (all []group) {
 	for _, list := range l.lists {
 		var now *group
 		for _, e := range list {
-			if e.Took < 0 || e.Took > time.Minute || e.Stripe < 0 || e.Stripe > 63 {
+			if e.Took < 0 || e.Took > time.Minute || e.Stripe < 0 || e.Stripe > 127 {
 				t.Errorf("an event %+v", e)
 			}
 			if e.Kind >= gpu.EventMiss {

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:5f6cfa656bd5a91d30fd8c629d5523de1101c84ac7a649e50a1e83efdca5a6bd
+// sha256:3c01f3f50957a9364e250059fe56f92f74e38993cf1f69c6a54fe070abfe1637
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

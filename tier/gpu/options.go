@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/copyeng"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier/layout"
@@ -61,6 +63,12 @@ type Options struct {
 	// EventsEvery tells of one in so many misses and flushed pages, with their moves; of all
 	// when 0 or 1.
 	EventsEvery int
+	// Moves says who copies pages between T1 and T2's memory: MovesAuto, MovesKernel or
+	// MovesCopyEngine. MovesAuto when "". Where a copy engine does it, a goroutine polls
+	// for requests while the Engine is open.
+	Moves string
+	// Calibration has the curves to choose by; nil looks for the GPU's own file.
+	Calibration *copyeng.Calibration
 
 	// PinDeadline bounds the wait for a frame while all are pinned; a tenth of
 	// Deadline when 0.
@@ -103,6 +111,7 @@ func (o *Options) check() error {
 	}
 	note(o.Warps < 1 || o.Warps > 1<<14, "%d warps: want 1 to %d", o.Warps, 1<<14)
 	note(o.GPU == nil, "no GPU")
+	note(!slices.Contains([]string{"", MovesAuto, MovesKernel, MovesCopyEngine}, o.Moves), "moves %q: want auto, kernel or copy-engine", o.Moves)
 	note(len(o.Drives) == 0, "no drives")
 	note(o.PageSize < 4<<10 || o.PageSize > 2<<20 || bits.OnesCount(uint(o.PageSize)) != 1, "pages of %d bytes: want a power of two from 4 KiB to 2 MiB", o.PageSize)
 	note(o.Pages == 0 || o.Pages > layout.MaxPage, "%d pages: want 1 to %d; use larger ones", o.Pages, layout.MaxPage)

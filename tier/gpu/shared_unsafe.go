@@ -15,6 +15,7 @@ import (
 const (
 	reportAt    = 0
 	mailboxAt   = 2048
+	moverAt     = 3072 // layout.Mover.Over's word
 	samplesAt   = 4096
 	sampleCount = 1 << 13
 	sharedBytes = samplesAt + 16*sampleCount
@@ -23,6 +24,11 @@ const (
 // askBatch asks the batch that runs to end. Its kernel reads the word beside this.
 func (e *Engine) askBatch() {
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&e.shared.Bytes()[reportAt+reportStopAt])), 1)
+}
+
+// tellOver tells kernels that no copy of requests below number n is in flight any more.
+func (e *Engine) tellOver(n uint64) {
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&e.shared.Bytes()[moverAt])), n)
 }
 
 func (e *Engine) sharedPtr(at uint64) uint64 { return uint64(e.shared.DevicePtr().Add(at)) }

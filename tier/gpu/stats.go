@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/tier"
@@ -17,10 +18,22 @@ type Stats struct {
 	// Moves are the pages that crossed each edge (t3-t2, t2-t3, t1-t2, t2-t1) by how long
 	// each took: bucket i those of 2^(i-1) to 2^i ns, the last all longer.
 	Moves   [layout.Edges][layout.Buckets]uint64
+	Mover   MoverStats
 	Refits  uint64 // trusted fits in force
 	Samples uint64 // accesses that gmt-reuse was told of, and those that it was not in Device.DroppedSamples
 	// First error of all kernels, nil if there was none.
 	First error
+}
+
+// MoverStats says how pages moved between frames and slots.
+type MoverStats struct {
+	// Pages by direction (layout.ToDevice, ToHost) and way (layout.ByKernel to Unanswered).
+	Pages [2][layout.Ways]uint64
+	// CPU is the processor time of the goroutines that serve requests.
+	CPU time.Duration
+	// Last is what last went wrong with a copy on request; its warp has copied itself, or
+	// got ErrMove.
+	Last error
 }
 
 // get copies a struct back from the GPU, through a stream of its own, so that it
@@ -56,7 +69,8 @@ func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
 	var stripes [layout.Stripes]layout.Stripe
 	var moves [layout.MoveStripes]layout.Moves
 	var hot layout.Hot
-	if err := errors.Join(e.get(ctx, e.dev.Counts, &s.Device), e.get(ctx, e.dev.Moves, &moves), e.get(ctx, e.dev.Stripes, &stripes), e.get(ctx, e.dev.Hot, &hot)); err != nil {
+	var mover layout.Mover
+	if err := errors.Join(e.get(ctx, e.dev.Mover, &mover), e.get(ctx, e.dev.Counts, &s.Device), e.get(ctx, e.dev.Moves, &moves), e.get(ctx, e.dev.Stripes, &stripes), e.get(ctx, e.dev.Hot, &hot)); err != nil {
 		return s, err
 	}
 	for i := range moves {
@@ -73,6 +87,10 @@ func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
 	for _, x := range stripes {
 		c.T1Hits += x.Hits
 		c.Accesses += x.Hits + x.Slow
+	}
+	s.Mover.Pages = mover.Pages
+	if e.attend != nil {
+		s.Mover.CPU, s.Mover.Last = e.io.Served().CPU, e.attend.lastError()
 	}
 	s.Counters, s.Refits, s.Samples = c, hot.ParamsVersion, hot.SampleTail
 	if hot.FirstError != 0 {

@@ -23,13 +23,14 @@ var (
 	ErrCall      = errors.New("arguments that no call may have")
 	ErrNotSent   = errors.New("the drive was not asked: it has failed or is gone, or the batch was given up")
 	ErrFenced    = errors.New("an earlier write of the page was not answered in time and may still be carried out: the page is kept where it is until the drive has answered; flush again then")
+	ErrMove      = errors.New("a copy engine's copy of the page was begun and did not end in time: frame or slot are kept out of use until it has; the page is where it was")
 	ErrGivenUp   = errors.New("after one of them has waited in vain the rest was not tried")
 	ErrInvariant = errors.New("an invariant of the page table does not hold: memory of the tables was overwritten, or tritier is at fault")
 )
 
 var statusErrors = map[Status]error{layout.WaitTimeout: ErrTimeout, layout.WaitStopped: ErrStopped, layout.AllPinned: ErrAllPinned,
 	layout.NoSlot: ErrNoSlot, layout.TooManyPins: ErrPins, layout.OutOfRange: ErrRange, layout.BadCall: ErrCall, layout.Broken: ErrInvariant, layout.NotSent: ErrNotSent,
-	layout.Fenced: ErrFenced}
+	layout.Fenced: ErrFenced, layout.MoveLost: ErrMove}
 
 // WriteBackError is an access that was not made, since a victim could not be written
 // to T3: the victim is where it was, dirty.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:26ba23f24aa6f9c0b286cd0963c895cb508a2bf4f9bab8c64a66e125de44416b
+// sha256:190b10fac7cffd9c32dfac5ca6f5d5b600c75b5661805d308676c34989812a81
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

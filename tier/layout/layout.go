@@ -46,6 +46,7 @@ const (
 	Broken      = 0x150000 // an invariant does not hold
 	NotSent     = 0x160000 // the drive was not asked: its queue has failed before, or the batch was given up
 	Fenced      = 0x170000 // a write of the page that nobody waited for may still be carried out
+	MoveLost    = 0x180000 // a copy that the CPU began for the page was not answered
 	WriteBack   = 0x200000 // added to a store's status: a page could not be written back and is where it was
 )
 
@@ -113,6 +114,33 @@ type Moves struct {
 	Pages [Edges][Buckets]uint64
 }
 
+// Moves between a frame and a slot: which way, and by whom or why not by request.
+const (
+	ToDevice = 0
+	ToHost   = 1
+
+	ByKernel     = 0 // by the warp, as the host has chosen
+	ByCopyEngine = 1 // by request
+	RingFull     = 2 // by the warp: there was no place in the ring
+	NotTaken     = 3 // by the warp: the CPU had not begun in time
+	Refused      = 4 // by the warp: the CPU could not
+	Unanswered   = 5 // begun by the CPU, which did not answer: MoveLost
+	Ways         = 6
+
+	MoveRequest = 1 // kind of a request to device; + 1 to host. Arguments: frame, slot, bytes
+)
+
+// Mover says how pages move between frames and slots, and counts it.
+type Mover struct {
+	BamIO      uint64 // bamio's Engine whose requests the CPU serves
+	PatienceNS uint64 // for the CPU to begin
+	Over       uint64 // pinned uint64: no copy of requests below this number is in flight any more
+	ByRequest  [2]uint32
+	_          [12]uint64
+	Pages      [2][Ways]uint64
+	_          [4]uint64
+}
+
 // Hot is the words that many warps change.
 type Hot struct {
 	Hand          uint64
@@ -121,11 +149,15 @@ type Hot struct {
 	UsedFrames    uint32
 	Starved       uint32
 	FramesNeeded  uint32
-	_             [27]uint32
+	_             uint32
+	LostFrames    uint64 // as FreeFrames: frames put aside
+	LostMoves     uint64 // the latest request for one of them
+	_             [11]uint64
 	LostSlots     uint64 // as FreeFrames, slots put aside
 	_             [15]uint64
 	T2Used        uint32
-	_             [31]uint32
+	T2Extra       uint32 // of these, places beyond T2's size
+	_             [30]uint32
 	LogHead       uint64
 	_             [15]uint64
 	LogTail       uint64
@@ -305,6 +337,7 @@ type Engine struct {
 	Fences uint64 // uint64[Slots]: queue << 32 | page + 1 of a write from the slot that was lost; 0: none
 	Moves  uint64 // Moves[MoveStripes]
 	Events uint64 // EventLog; 0: nobody is told of moves
+	Mover  uint64 // Mover; 0: warps move pages, and nobody counts how
 	_      uint64
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ae56c38b64ccee75b295cbb54a21c0d81564119414c9ef6e497b21aff2d95e65
+// sha256:f1aa7fae9e2683b13bd45e5c7de90e2e9c400ad71764698c9d9bce00d5852583
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1c13373a0011737be07754860f0049f420340c4504d64def4e833857fcd53db1
+// sha256:b6807e2f147b8c433c6a8605b229cf85af888506db7c4f28e4d400c26334c87a
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3a3bef8011b4729a6e0be0469e2fa70867c8931fb09d840d908b55695e1849f8
+// sha256:9260db5fdda276d733f8b059d3397e34f468be69bc27bc5fe801409643a09da7
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:50bd47d0988ed4700542e80aca39425d364176dcd237f661677162efce012b2c
+// sha256:f49d44729a98e7dcdf09ec9ea3f8df69624a548074e7dfbc19ad3ad153d2ff4e
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:47cdc2d46bf7e19c0c19c842990004953c20eb2fd2f66dbb57ffee02c194d405
+// sha256:3cd46566ab171bbbe850322e1509ef8a0c2d865b5bd86fe8a0303e909d4e9ce3
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:284f856f266f20df7e9ed8847784c8f7e8fc55ec0bf79c5d2a7ae6c0dd01756b
+// sha256:f9636208242750bcda3aeb3ee2ebe28945f68b0dfd42b859cc28caa5319c64da
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

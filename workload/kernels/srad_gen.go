@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f0d6325b08ae178c3f24493944726bab8a69b4cbfefe8edb8c2df8447859e77f
+// sha256:25e4f0f229aadfe8040ecd16410f175b962a2f3fa48eac509d12f85df2d2f516
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:71c0b4dfb5cbea4b75096a1737aa06e89b16fb8e421574e0fc7499df89f12ae7
+// sha256:0658597e37d63bc7369c61da8ea44cf3f57de55a47ca4a74a7acca55909a8ebf
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:294c6ca6db6ffd86f12a5297a3f3ac9ee706b7cbfbd3e6f39a6e63a100e034f7
+// sha256:b8133536244d2bcdb543efb4b5d7a7cb5c6849da3e3e87fd33d9cfa684c6e3ae
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

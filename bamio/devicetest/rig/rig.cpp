@@ -17,7 +17,7 @@ bool set(Config* c, const std::string& key, uint64_t v) {
     std::map<std::string, uint32_t*> small = {
         {"depth", &c->depth}, {"cq", &c->cq_depth}, {"cids", &c->cids}, {"queues", &c->queues}, {"warps", &c->warps},
         {"lanes", &c->lanes}, {"rounds", &c->rounds}, {"torn", &c->torn}, {"stall", &c->stall}, {"pause", &c->pause},
-        {"fail", &c->fail}, {"twice", &c->twice}, {"drop", &c->drop}, {"late", &c->late}, {"losses", &c->losses},
+        {"fail", &c->fail}, {"twice", &c->twice}, {"drop", &c->drop}, {"late", &c->late}, {"withdraw", &c->withdraw}, {"losses", &c->losses},
         {"payload_late", &c->payload_late}, {"gone_after", &c->gone_after}, {"stop_after", &c->stop_after}};
     std::map<std::string, uint64_t*> big = {{"seed", &c->seed}, {"start", &c->start}, {"cq_start", &c->cq_start},
                                             {"deadline", &c->deadline_ms}, {"lba", &c->first_lba}};

@@ -51,6 +51,7 @@ struct Config {
     uint32_t torn = 0, stall = 0, pause = 0;             // of completions and sweeps
     uint32_t fail = 0, twice = 0, drop = 0, late = 0;    // of commands
     uint32_t losses = 0;                                 // drops and late ones in all, at most
+    uint32_t withdraw = 0;                               // requests are withdrawn that were not begun soon
     uint32_t payload_late = 0, gone_after = 0, stop_after = 0;
     uint64_t first_lba = 0;
 };

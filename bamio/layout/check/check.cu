@@ -78,6 +78,7 @@ FIELD(Request, request_argument, argument);
 FIELD(Request, request_done, done);
 FIELD(Request, request_result, result);
 FIELD(Request, request_abandoned, abandoned);
+FIELD(Request, request_withdrawn, withdrawn);
 
 TRITIER_EXPORT_CONST(size_ring, sizeof(RequestRing));
 FIELD(RequestRing, ring_slots, slots);
@@ -94,6 +95,8 @@ TRITIER_EXPORT_CONST(status_stopped, kStopped);
 TRITIER_EXPORT_CONST(status_no_completion, kNoCompletion);
 TRITIER_EXPORT_CONST(status_request_failed, kRequestFailed);
 TRITIER_EXPORT_CONST(status_busy, kBusy);
+TRITIER_EXPORT_CONST(status_not_begun, kNotBegun);
+TRITIER_EXPORT_CONST(request_begun, kBegun);
 
 // layout_probe says what a kernel finds behind the address that it was given:
 // the version, the counts, and the first queue's id and depth. A test on a GPU

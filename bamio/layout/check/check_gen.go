@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:830c8ca500530868a196c0522c25735df86d0ea0804e99d7bc706f42ea8f4c62
+// sha256:86eef88e616f05d815c87000c8209eb52faf9270ae76c01e85e68635796f9867
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -85,6 +85,7 @@ const (
 	offsetRequestDone      = 48
 	offsetRequestResult    = 52
 	offsetRequestAbandoned = 56
+	offsetRequestWithdrawn = 60
 	sizeRing               = 384
 	offsetRingSlots        = 0
 	offsetRingCount        = 8
@@ -99,6 +100,8 @@ const (
 	statusNoCompletion     = 393216
 	statusRequestFailed    = 458752
 	statusBusy             = 524288
+	statusNotBegun         = 589824
+	requestBegun           = 2147483648
 )
 
 // kernels are the kernels of check.cu, loaded into one context. Its

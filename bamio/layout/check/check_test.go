@@ -44,7 +44,7 @@ var device = []struct {
 	}},
 	{layout.Request{}, sizeRequest, map[string]uintptr{
 		"Sequence": offsetRequestSequence, "Kind": offsetRequestKind, "Argument": offsetRequestArgument,
-		"Done": offsetRequestDone, "Result": offsetRequestResult, "Abandoned": offsetRequestAbandoned,
+		"Done": offsetRequestDone, "Result": offsetRequestResult, "Abandoned": offsetRequestAbandoned, "Withdrawn": offsetRequestWithdrawn,
 	}},
 	{layout.RequestRing{}, sizeRing, map[string]uintptr{
 		"Slots": offsetRingSlots, "Count": offsetRingCount, "Tail": offsetRingTail, "Head": offsetRingHead,
@@ -84,7 +84,7 @@ func TestConstants(t *testing.T) {
 		{layout.Free, stateFree}, {layout.InFlight, stateInFlight}, {layout.Done, stateDone}, {layout.Abandoned, stateAbandoned},
 		{layout.OK, statusOk}, {layout.Timeout, statusTimeout}, {layout.QueueFailed, statusQueueFailed}, {layout.DeviceGone, statusDeviceGone},
 		{layout.BadArgument, statusBadArgument}, {layout.Stopped, statusStopped}, {layout.NoCompletion, statusNoCompletion}, {layout.RequestFailed, statusRequestFailed},
-		{layout.Busy, statusBusy},
+		{layout.Busy, statusBusy}, {layout.NotBegun, statusNotBegun}, {layout.Begun, requestBegun},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("constant %d: %#x, on the device %#x", i, x[0], x[1])

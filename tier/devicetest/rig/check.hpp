@@ -94,7 +94,7 @@ inline void check_order(World* w, uint64_t in_t2) {
         }
         live += order[slot] == order_mark(n);
     }
-    if (live != in_t2 || h->t2_used != in_t2 || in_t2 > w->e.t2_frames || h->log_gate != 0) {
+    if (live != in_t2 || h->t2_used != in_t2 || in_t2 > w->e.t2_frames + h->t2_extra || h->log_gate != 0) {
         w->problems.report("%llu pages in T2, %llu in its order, %u places of %u taken, gate %#x", (unsigned long long)in_t2,
                            (unsigned long long)live, h->t2_used, w->e.t2_frames, h->log_gate);
     }
@@ -112,9 +112,11 @@ inline void check_counts(World* w) {
         w->problems.report("evictions %llu, demotions %llu, bypasses %llu", (unsigned long long)c->evictions,
                            (unsigned long long)c->demotions, (unsigned long long)c->bypasses);
     }
+    uint64_t moves = w->mover.pages[kToDevice][kUnanswered] + w->mover.pages[kToHost][kUnanswered];
+    uint64_t served = c->t3_fetches + c->prefetch_reads;
     uint64_t written = c->bytes_t3_write >> w->e.page_shift, read = c->bytes_t3_read >> w->e.page_shift;
     if (written != c->writebacks + c->flushed || written != w->store.writes || read != w->store.reads ||
-        read != c->t3_fetches + c->prefetch_reads || c->lost_slots > w->store.lost) {
+        read < served || read > served + moves || c->lost_slots > w->store.lost + moves) {
         w->problems.report("%llu pages written, %llu by the store, %llu written back, %llu flushed; %llu read, %llu by the store",
                            (unsigned long long)written, (unsigned long long)w->store.writes.load(), (unsigned long long)c->writebacks,
                            (unsigned long long)c->flushed, (unsigned long long)read, (unsigned long long)w->store.reads.load());
@@ -171,6 +173,7 @@ inline Found check(World* w) {
     for (const SlotStack& s : h->free_slots) {
         slots += chain(w, "slots", s.head, reinterpret_cast<uint32_t*>(w->e.slot_owner), w->e.slots);
     }
+    frames += chain(w, "lost frames", h->lost_frames, reinterpret_cast<uint32_t*>(w->e.frame_owner), w->e.frames);
     if (found.in[kResidentT1] + frames != h->used_frames) {
         w->problems.report("%llu pages in T1 and %llu free frames of %u used", (unsigned long long)found.in[kResidentT1],
                            (unsigned long long)frames, h->used_frames);

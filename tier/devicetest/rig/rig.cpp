@@ -19,7 +19,7 @@ bool set(Config* c, const std::string& key, const char* text) {
         {"t1", &c->t1}, {"placer", &c->placer}, {"log", &c->log}, {"groups", &c->groups}, {"lanes", &c->lanes},
         {"rounds", &c->rounds}, {"fail_reads", &c->fail_reads}, {"fail_writes", &c->fail_writes}, {"slow", &c->slow},
         {"lose", &c->lose}, {"late", &c->late}, {"hold", &c->hold}, {"alone", &c->alone}, {"flush", &c->flush}, {"interrupts", &c->interrupts}, {"window", &c->window},
-        {"starve", &c->starve}, {"records", &c->records}, {"events", &c->events}, {"every", &c->every}, {"keep", &c->keep}, {"drain", &c->drain}, {"parity", &c->parity}, {"samples", &c->sample_count}};
+        {"starve", &c->starve}, {"records", &c->records}, {"events", &c->events}, {"every", &c->every}, {"keep", &c->keep}, {"mover", &c->mover}, {"drain", &c->drain}, {"parity", &c->parity}, {"samples", &c->sample_count}};
     std::map<std::string, uint64_t*> big = {{"seed", &c->seed}, {"below", &c->random_below}, {"deadline", &c->deadline_ms},
                                             {"pin_deadline", &c->pin_deadline_ms}, {"direct", &c->direct}, {"sampled", &c->sampled}, {"start", &c->start}};
     std::map<std::string, std::string*> words = {{"trace", &c->trace}, {"shared", &c->shared}};
@@ -59,9 +59,9 @@ uint32_t run_replay(const Config& c) {
 
 void print(const Config& c) {
     fprintf(stderr, "seed=%llu pages=%u frames=%u t2=%u spares=%u shift=%u t1=%u placer=%u groups=%u lanes=%u rounds=%u fail_reads=%u fail_writes=%u "
-            "slow=%u flush=%u interrupts=%u hold=%u pin_deadline=%llu start=%llu records=%u keep=%u events=%u every=%u\n", (unsigned long long)c.seed, c.pages, c.frames, c.t2, c.spares, c.page_shift,
+            "slow=%u flush=%u interrupts=%u hold=%u pin_deadline=%llu start=%llu records=%u keep=%u events=%u every=%u mover=%u\n", (unsigned long long)c.seed, c.pages, c.frames, c.t2, c.spares, c.page_shift,
             c.t1, c.placer, c.groups, c.lanes, c.rounds, c.fail_reads, c.fail_writes, c.slow, c.flush, c.interrupts, c.hold,
-            (unsigned long long)c.pin_deadline_ms, (unsigned long long)c.start, c.records, c.keep, c.events, c.every);
+            (unsigned long long)c.pin_deadline_ms, (unsigned long long)c.start, c.records, c.keep, c.events, c.every, c.mover);
 }
 
 // run_random tries one engine after another until the time is over.

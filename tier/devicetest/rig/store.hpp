@@ -41,6 +41,7 @@ struct Config {
     uint32_t window = 64, starve = 51, parity = 0, sample_count = 64;
     std::string trace, shared;
     uint32_t keep = 0; // 1: t2copy=keep
+    uint32_t mover = 0;                                     // 1: pages are moved by request; 2: some are begun and not answered in time
     uint32_t records = 0, drain = 1; // length of the ring of records; 0: nobody takes any
     uint32_t events = 0, every = 1;  // of the ring of events, and of how many misses one is told of
 };

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "attendant.hpp"
 #include "lanes.hpp"
 #include "model.hpp"
 #include "listener.hpp"
@@ -90,6 +91,8 @@ private:
         uint32_t plain = status & ~static_cast<uint32_t>(kWriteBack);
         bool injected = (w_->c.fail_reads != 0 && status == kReadError) || (w_->c.fail_writes != 0 && status == (kWriteBack | kWriteError)) ||
                         (w_->c.lose != 0 && (plain == kWaitTimeout || plain == kFenced)) || (w_->c.lose != 0 && status == kNoSlot);
+        // A copy that does not end keeps a frame or a slot, and whoever waits for its page.
+        injected = injected || (w_->c.mover == 2 && (plain == kMoveLost || plain == kWaitTimeout || plain == kNoSlot || plain == kAllPinned));
         bool pinned = w_->c.hold != 0 && status == kAllPinned;
         if (!ok && !injected && !pinned && g_.leads()) {
             w_->problems.report("%s: status %#x", what, status);
@@ -357,6 +360,7 @@ inline uint32_t run_stress(const Config& c) {
     Model m(&w);
     Recorder recorder(&w);
     Listener listener(&w);
+    Attendant attendant(&w);
     uint32_t n = c.groups * c.lanes;
     if (c.lanes == 1) {
         run_groups(&w, &m, std::vector<Solo>(n));
@@ -371,7 +375,9 @@ inline uint32_t run_stress(const Config& c) {
         }
         run_groups(&w, &m, lanes);
     }
+    attendant.calm();
     settle_down(&w, &m);
+    attendant.end();
     recorder.end();
     listener.end();
     Counts* k = w.counts();
@@ -410,6 +416,7 @@ inline Config random_config(uint64_t seed, uint32_t rounds) {
     c.keep = static_cast<uint32_t>(r.below(2));
     c.late = static_cast<uint32_t>(r.below(2));
     c.lose = c.late != 0 && c.hold == 0 ? some(2, 8) : 0;
+    c.mover = static_cast<uint32_t>(r.one_in(2) ? 1 : 0);
     c.records = c.hold == 0 && r.one_in(2) ? 64u << r.below(2) : 0;
     c.events = r.one_in(2) ? 256u << r.below(5) : 0;
     c.every = static_cast<uint32_t>(1 + r.below(2) * r.below(5));

@@ -32,6 +32,10 @@ struct World {
     Engine e{};
     StoreMemory store;
     uint32_t stop = 0;
+    bamio::Engine io{}; // its ring of requests
+    bamio::RequestRing ring{};
+    Mover mover{};
+    uint64_t move_over = 0;
 
     Hot* hot() { return reinterpret_cast<Hot*>(e.hot); }
     Counts* counts() { return reinterpret_cast<Counts*>(e.counts); }
@@ -67,6 +71,7 @@ private:
     void set_up_reuse(void* shared);
     void set_up_records();
     void set_up_events();
+    void set_up_mover();
     std::vector<std::unique_ptr<Memory>> memory_;
 };
 
@@ -97,6 +102,9 @@ inline World::World(const Config& config, void* shared) : c(config) {
     }
     if (c.events != 0) {
         set_up_events();
+    }
+    if (c.mover != 0) {
+        set_up_mover();
     }
     store.page_bytes = 1ull << c.page_shift;
     store.bytes.resize(c.pages * store.page_bytes);
@@ -131,7 +139,7 @@ inline void World::set_up_tiers() {
     }
     Hot* h = hot();
     h->free_frames = c.start << 32 | kChainEnd;
-    h->lost_slots = h->free_frames;
+    h->lost_slots = h->lost_frames = h->free_frames;
     h->hand = (c.start + c.frames - 1) / c.frames * c.frames;
     h->log_head = h->log_tail = c.start;
     for (uint32_t p = 0; c.start != 0 && p < c.pages; p++) {
@@ -146,6 +154,20 @@ inline void World::set_up_tiers() {
     for (uint32_t i = 0; i < kStripes; i++) {
         h->free_slots[i].head = c.start << 32 | (i < e.slots ? i : kChainEnd);
     }
+}
+
+// Pages move by request both ways, through a ring that is short.
+inline void World::set_up_mover() {
+    ring.count = 4;
+    ring.slots = make(ring.count * sizeof(bamio::Request));
+    io.requests = reinterpret_cast<uint64_t>(&ring);
+    mover.bamio = reinterpret_cast<uint64_t>(&io);
+    mover.patience_ns = 2000000;
+    mover.over = reinterpret_cast<uint64_t>(&move_over);
+    mover.by_request[kToDevice] = mover.by_request[kToHost] = 1;
+    e.mover = reinterpret_cast<uint64_t>(&mover);
+    e.log_size += 64;
+    e.log = make(4ull * e.log_size);
 }
 
 // All pages are recorded; a bitmap says which the placer samples.

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ae592e831f7ce749dfdfc84ab1766de4b4a7d9d4360b9eb14959145af96b5684
+// sha256:f4d5feb065338157d123566f9d5d82c49addcfa0c49bb2a46ebb11ce5ae3ab98
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -42,6 +42,7 @@ const (
 	constBroken                  = 1376256
 	constNotSent                 = 1441792
 	constFenced                  = 1507328
+	constMoveLost                = 1572864
 	constWriteBack               = 2097152
 	constNone                    = 4294967295
 	constFreeMark                = 2147483648
@@ -84,15 +85,34 @@ const (
 	constMoveStripes             = 16
 	sizeMoves                    = 1280
 	offsetMovesPages             = 0
+	constToDevice                = 0
+	constToHost                  = 1
+	constByKernel                = 0
+	constByCopyEngine            = 1
+	constRingFull                = 2
+	constNotTaken                = 3
+	constRefused                 = 4
+	constUnanswered              = 5
+	constWays                    = 6
+	constMoveRequest             = 1
+	sizeMover                    = 256
+	offsetMoverBamio             = 0
+	offsetMoverPatienceNs        = 8
+	offsetMoverOver              = 16
+	offsetMoverByRequest         = 24
+	offsetMoverPages             = 128
 	sizeHot                      = 17792
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
 	offsetHotUsedFrames          = 136
 	offsetHotStarved             = 140
 	offsetHotFramesNeeded        = 144
+	offsetHotLostFrames          = 152
+	offsetHotLostMoves           = 160
 	offsetHotFreeSlots           = 1408
 	offsetHotLostSlots           = 256
 	offsetHotT2Used              = 384
+	offsetHotT2Extra             = 388
 	offsetHotLogHead             = 512
 	offsetHotLogTail             = 640
 	offsetHotLogGate             = 768
@@ -208,6 +228,7 @@ const (
 	offsetEngineFences           = 288
 	offsetEngineMoves            = 296
 	offsetEngineEvents           = 304
+	offsetEngineMover            = 312
 	sizeArrayRef                 = 64
 	offsetArrayRefVersion        = 0
 	offsetArrayRefElementShift   = 4

@@ -36,9 +36,12 @@ var device = []struct {
 		"LostRecords": offsetCountsLostRecords,
 	}},
 	{layout.Moves{}, sizeMoves, map[string]uintptr{"Pages": offsetMovesPages}},
+	{layout.Mover{}, sizeMover, map[string]uintptr{
+		"BamIO": offsetMoverBamio, "PatienceNS": offsetMoverPatienceNs, "Over": offsetMoverOver, "ByRequest": offsetMoverByRequest, "Pages": offsetMoverPages,
+	}},
 	{layout.Hot{}, sizeHot, map[string]uintptr{
 		"Hand": offsetHotHand, "FreeFrames": offsetHotFreeFrames, "UsedFrames": offsetHotUsedFrames, "Starved": offsetHotStarved,
-		"FramesNeeded": offsetHotFramesNeeded, "FreeSlots": offsetHotFreeSlots, "LostSlots": offsetHotLostSlots, "T2Used": offsetHotT2Used, "LogHead": offsetHotLogHead,
+		"FramesNeeded": offsetHotFramesNeeded, "LostFrames": offsetHotLostFrames, "LostMoves": offsetHotLostMoves, "FreeSlots": offsetHotFreeSlots, "LostSlots": offsetHotLostSlots, "T2Used": offsetHotT2Used, "T2Extra": offsetHotT2Extra, "LogHead": offsetHotLogHead,
 		"LogTail": offsetHotLogTail, "LogGate": offsetHotLogGate, "FirstError": offsetHotFirstError, "SampleTail": offsetHotSampleTail,
 		"SampleTaken": offsetHotSampleTaken, "SampleGate": offsetHotSampleGate, "ParamsVersion": offsetHotParamsVersion,
 		"ParamsLock": offsetHotParamsLock, "StarveAt": offsetHotStarveAt, "StarveT3": offsetHotStarveT3,
@@ -84,7 +87,7 @@ var device = []struct {
 		"Stop": offsetEngineStop, "Store": offsetEngineStore, "GiveUp": offsetEngineGiveUp, "Records": offsetEngineRecords,
 		"RecordBox": offsetEngineRecordBox, "RecordCount": offsetEngineRecordCount, "RecordRoom": offsetEngineRecordRoom,
 		"RecordWaitNS": offsetEngineRecordWaitNs, "Recorded": offsetEngineRecorded, "Observed": offsetEngineObserved, "Copies": offsetEngineCopies,
-		"Fenced": offsetEngineFenced, "Fences": offsetEngineFences, "Moves": offsetEngineMoves, "Events": offsetEngineEvents,
+		"Fenced": offsetEngineFenced, "Fences": offsetEngineFences, "Moves": offsetEngineMoves, "Events": offsetEngineEvents, "Mover": offsetEngineMover,
 	}},
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "Flags": offsetArrayRefFlags, "Stripes": offsetArrayRefStripes, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
@@ -148,6 +151,7 @@ func TestConstants(t *testing.T) {
 		{layout.Broken, constBroken},
 		{layout.NotSent, constNotSent},
 		{layout.Fenced, constFenced},
+		{layout.MoveLost, constMoveLost},
 		{layout.WriteBack, constWriteBack},
 		{layout.None, constNone},
 		{layout.FreeMark, constFreeMark},
@@ -164,6 +168,16 @@ func TestConstants(t *testing.T) {
 		{layout.Edges, constEdges},
 		{layout.Buckets, constBuckets},
 		{layout.MoveStripes, constMoveStripes},
+		{layout.ToDevice, constToDevice},
+		{layout.ToHost, constToHost},
+		{layout.ByKernel, constByKernel},
+		{layout.ByCopyEngine, constByCopyEngine},
+		{layout.RingFull, constRingFull},
+		{layout.NotTaken, constNotTaken},
+		{layout.Refused, constRefused},
+		{layout.Unanswered, constUnanswered},
+		{layout.Ways, constWays},
+		{layout.MoveRequest, constMoveRequest},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("constant %d: %#x, on the device %#x", i, x[0], x[1])
