@@ -338,7 +338,6 @@ type Engine struct {
 	Moves  uint64 // Moves[MoveStripes]
 	Events uint64 // EventLog; 0: nobody is told of moves
 	Mover  uint64 // Mover; 0: warps move pages, and nobody counts how
-	_      uint64
 }
 
 // ArrayRef is an array as kernels get it, by value.
