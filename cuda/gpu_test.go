@@ -262,9 +262,11 @@ func TestGPUAlignedParameter(t *testing.T) {
 	if got := [2]uint64{binary.LittleEndian.Uint64(out.Bytes()), binary.LittleEndian.Uint64(out.Bytes()[8:])}; got != [2]uint64{0x1111 + 0x2222, 0x7777} {
 		t.Errorf("the kernel read %#x", got)
 	}
-	if k.known {
-		if err := k.LaunchArgs(stream, LaunchConfig{}, uint32(0x2222), big); !errors.Is(err, InvalidValue) {
-			t.Errorf("with a parameter left out: %v", err)
+	if c.driver.has[SymFuncGetParamInfo] {
+		for _, args := range [][]any{{uint32(0x2222), big, out, uint8(0)}, {uint32(0x2222), [7]uint64{}, out}} {
+			if err := k.LaunchArgs(stream, LaunchConfig{}, args...); !errors.Is(err, InvalidValue) {
+				t.Errorf("with %d arguments: %v", len(args), err)
+			}
 		}
 	}
 }

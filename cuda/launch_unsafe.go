@@ -45,17 +45,18 @@ type LaunchConfig struct {
 	Cooperative bool
 }
 
-// maxParameters is more than a kernel can have: their bytes are at most 32,764.
-const maxParameters = 1 << 15
-
-// nothing is what a parameter is read from that the caller has not given, where the
-// driver does not tell how many there are.
+// nothing is what parameters are read from that the caller has not given: a kernel has
+// at most 32,764 bytes of them.
 var nothing [1 << 15]byte
+
+// spare is how many of them there may be.
+const spare = 64
 
 // Launch starts the kernel in the stream, which must be of the module's context. Its
 // parameters are in params, each from its offset on. They are copied before Launch
-// returns. A fault of the kernel shows up in later calls. From CUDA 12.4 on, another
-// number of parameters than the kernel has is refused, and bytes that are missing.
+// returns. A fault of the kernel shows up in later calls. From CUDA 12.4 on, more
+// parameters than the kernel has are refused, and bytes that are missing; parameters
+// that are left out are 0.
 //
 // The parameters are named to the driver one by one. A packed block would have to
 // have them where the compiler did, which is not where C's alignment says when a
@@ -84,8 +85,8 @@ func (k *Function) Launch(s *Stream, cfg LaunchConfig, params []byte, offsets ..
 // those, which have C's layout. An int has no fixed size in C and is refused. An
 // error names the argument that cannot be passed.
 //
-// The driver cannot check the types, and before CUDA 12.4 not the number either:
-// arguments that differ from the kernel's parameters make it read wrong ones.
+// The driver cannot check the types: arguments that differ from the kernel's parameters
+// make it read wrong ones.
 func (k *Function) LaunchArgs(s *Stream, cfg LaunchConfig, args ...any) error {
 	f := newFrame()
 	defer f.free()
@@ -98,19 +99,20 @@ func (k *Function) LaunchArgs(s *Stream, cfg LaunchConfig, args ...any) error {
 // point fills f.pointers with the addresses of the parameters in the block, which
 // f.keep holds in place.
 func (f *frame) point(call string, k *Function, block []byte) error {
-	if k.known && len(f.offsets) != len(k.sizes) {
-		return refused(call, "give what the kernel declares", "%d parameters for %s, which has %d", len(f.offsets), k, len(k.sizes))
+	sizes := k.parameters(len(f.offsets))
+	if sizes != nil && len(sizes) < len(f.offsets) {
+		return refused(call, "give what the kernel declares", "%d parameters for %s, which has %d", len(f.offsets), k, len(sizes))
 	}
 	base := unsafe.Pointer(unsafe.SliceData(block))
 	f.keep[0] = base
 	f.pointers = f.pointers[:0]
 	for i, at := range f.offsets {
-		if k.known && k.sizes[i] > uint64(len(block)-at) {
-			return refused(call, "give what the kernel declares", "parameter %d of %s has %d bytes, of which there are %d", i, k, k.sizes[i], len(block)-at)
+		if sizes != nil && sizes[i] > uint64(len(block)-at) {
+			return refused(call, "give what the kernel declares", "parameter %d of %s has %d bytes, of which there are %d", i, k, sizes[i], len(block)-at)
 		}
 		f.pointers = append(f.pointers, uintptr(unsafe.Add(base, at)))
 	}
-	for n := 0; !k.known && n < 64; n++ {
+	for range spare {
 		f.pointers = append(f.pointers, uintptr(unsafe.Pointer(&nothing)))
 	}
 	return nil

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 )
 
 // Module is loaded GPU code.
@@ -68,8 +69,7 @@ func (m *Module) Function(name string) (*Function, error) {
 	if err != nil {
 		return nil, named(err, "kernel", name)
 	}
-	sizes, known := m.parameters(h)
-	return &Function{module: m, name: name, handle: h, sizes: sizes, known: known}, nil
+	return &Function{module: m, name: name, handle: h}, nil
 }
 
 // Global finds a variable of the module: its address and size in bytes.
@@ -109,8 +109,8 @@ type Function struct {
 	module *Module
 	name   string
 	handle uintptr
-	sizes  []uint64 // of its parameters, in bytes
-	known  bool     // the driver tells them, from CUDA 12.4 on
+	// sizes of its first parameters, in bytes: of as many as launches have asked for.
+	sizes atomic.Pointer[[]uint64]
 }
 
 // acquire keeps the kernel's module loaded until k.module.release.

@@ -56,22 +56,32 @@ func (m *Module) global(name []byte) (p Ptr, n uint64, err error) {
 	return p, n, err
 }
 
-// parameters asks the driver for the sizes of a kernel's parameters; known is false
-// where it does not tell them.
-func (m *Module) parameters(kernel uintptr) (sizes []uint64, known bool) {
-	for m.ctx.driver.has[SymFuncGetParamInfo] && len(sizes) < maxParameters {
+// parameters asks the driver for the sizes of the first n parameters: nil where it does
+// not tell them, fewer if the kernel has fewer. It never asks for one that the launch does
+// not have: tools that watch the driver's errors would report every kernel.
+func (k *Function) parameters(n int) []uint64 {
+	if p := k.sizes.Load(); p != nil && len(*p) >= n {
+		return *p
+	}
+	ctx := k.module.ctx
+	if !ctx.driver.has[SymFuncGetParamInfo] {
+		return nil
+	}
+	sizes := make([]uint64, 0, n)
+	for len(sizes) < n {
 		var offset, size uint64
-		err := m.ctx.call(SymFuncGetParamInfo, kernel, uintptr(len(sizes)),
+		err := ctx.call(SymFuncGetParamInfo, k.handle, uintptr(len(sizes)),
 			uintptr(unsafe.Pointer(&offset)), uintptr(unsafe.Pointer(&size)))
 		if errors.Is(err, InvalidValue) {
-			return sizes, true // there are no more
+			return sizes // there are no more
 		}
 		if err != nil {
-			break
+			return nil
 		}
 		sizes = append(sizes, size)
 	}
-	return nil, false
+	k.sizes.Store(&sizes)
+	return sizes
 }
 
 func (k *Function) attribute(a FunctionAttribute) (int, error) {
