@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1815fb2305aeef875b8bd187873b65a2e10fee51dcf6c8ae0ffb97f154da8bbe
+// sha256:0dfbce21e4820714a3c64626920b10a65628b2f8b6239dbb9a08a74bd90d6476
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

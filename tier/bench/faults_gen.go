@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f41eb158478a7f39ac4ec823c522a4e59d76023f728805f6472b4409a21dd226
+// sha256:9733d3cf252cd68cc286f8e394c1450c54caa405a7c424eba80b4295091148dc
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

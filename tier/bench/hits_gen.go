@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7b306ddfc7b4ff9230fa2ea816947c1736647c416e64824edb12b1c62e813ff7
+// sha256:e9ff471490bd3bd38e024ffcaa77551e64f0d38ac1d31c41374af550bfd91b19
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -56,6 +56,15 @@ TRITIER_DEVICE uint64_t load_frame(const uint64_t* p) {
     return load_relaxed_gpu(p);
 #endif
 }
+TRITIER_DEVICE Piece load_frame16(const void* p) {
+#if TRITIER_GPU
+    uint4 v;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+    return Piece{v};
+#else
+    return load16(p);
+#endif
+}
 
 // load_element and store_element move an element in one access, or two words
 // of 8 bytes on a CPU, that others may be moving at the same time.
@@ -69,7 +78,7 @@ TRITIER_DEVICE T load_element(const void* p) {
         uint64_t w = load_frame(static_cast<const uint64_t*>(p));
         __builtin_memcpy(&v, &w, 8);
     } else if constexpr (sizeof(T) == 16) {
-        Piece w = load16(p);
+        Piece w = load_frame16(p);
         __builtin_memcpy(&v, &w, 16);
     } else {
         const volatile uint8_t* from = static_cast<const volatile uint8_t*>(p);

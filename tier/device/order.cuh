@@ -96,6 +96,11 @@ TRITIER_DEVICE uint32_t oldest(const Context<S>& t, uint64_t* n) {
     }
 }
 
+// A log that is longer than this is compacted when it is full, whatever is dead at its
+// head: thousands of entries, dropped one by one with everybody at it, take a hundred
+// times as long.
+constexpr uint32_t kShortLog = 1024;
+
 // has_room says whether all who are in the log may append an entry each: whoever entered
 // before the caller is one of users, and whoever comes later counts the caller.
 template <class S>
@@ -114,10 +119,15 @@ TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot) {
     if (status != kTierOk) {
         return status;
     }
-    uint64_t head;
-    if (!has_room(t, users) && (oldest(t, &head), !has_room(t, users))) {
-        leave_log(t);
-        return kLogFull;
+    if (!has_room(t, users)) {
+        uint64_t head;
+        if (fixed(&t.e->log_size) <= kShortLog) {
+            oldest(t, &head); // drops what is dead at the head
+        }
+        if (!has_room(t, users)) {
+            leave_log(t);
+            return kLogFull;
+        }
     }
     uint64_t n = atomic_add_relaxed_gpu(&t.hot()->log_tail, 1);
     Wait wait = Wait::start();

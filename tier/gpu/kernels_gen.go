@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:3c01f3f50957a9364e250059fe56f92f74e38993cf1f69c6a54fe070abfe1637
+// sha256:c3f93c48b9f234c9437ddbd16e16810153b0ea39d64402cd89761b88e2885207
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:190b10fac7cffd9c32dfac5ca6f5d5b600c75b5661805d308676c34989812a81
+// sha256:0164b416fb156cf9688f8cca61b243d1c1c976ca1b5a258d6fe74263508f5cde
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f1aa7fae9e2683b13bd45e5c7de90e2e9c400ad71764698c9d9bce00d5852583
+// sha256:f8007e890954d1830651194451df2a24f2d1b7b09490832ae0300268e0ce3064
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

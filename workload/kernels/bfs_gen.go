@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b6807e2f147b8c433c6a8605b229cf85af888506db7c4f28e4d400c26334c87a
+// sha256:08dfb2bf210bd0e6bf91f4741bb8348f100b42b1b2b599929560ff5582e63950
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9260db5fdda276d733f8b059d3397e34f468be69bc27bc5fe801409643a09da7
+// sha256:6a3908eb6422980084d3721d5edb08d56133fe556065ff1276dc929b006afa4d
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

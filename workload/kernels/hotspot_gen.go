@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f49d44729a98e7dcdf09ec9ea3f8df69624a548074e7dfbc19ad3ad153d2ff4e
+// sha256:521ea08c3be80ab4749dbb18dc7d6e70778b6acccffc121d5ef6923a168af294
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

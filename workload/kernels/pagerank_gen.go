@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3cd46566ab171bbbe850322e1509ef8a0c2d865b5bd86fe8a0303e909d4e9ce3
+// sha256:b1dc2f550c2eef8f5d08cb73f8ef6808842b1ee4c738408d47932dea43a26703
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f9636208242750bcda3aeb3ee2ebe28945f68b0dfd42b859cc28caa5319c64da
+// sha256:3a1ce9eb83d7b5e1a1c3a5ccbb3142eaaa276a6df87e9a74aa22e80fd71b8462
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

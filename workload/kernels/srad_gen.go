@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:25e4f0f229aadfe8040ecd16410f175b962a2f3fa48eac509d12f85df2d2f516
+// sha256:1cc4364805482e06f925b23c689ea0888f47e112b4146fee234956986c89b2f2
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0658597e37d63bc7369c61da8ea44cf3f57de55a47ca4a74a7acca55909a8ebf
+// sha256:8406384ac54d55cf01e4a1be639a3f7c502b748dcd23dabf9503544f1f184303
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

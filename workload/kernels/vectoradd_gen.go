@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b8133536244d2bcdb543efb4b5d7a7cb5c6849da3e3e87fd33d9cfa684c6e3ae
+// sha256:7b59a4699f030de157c9e8340acd2356f7c1a8be26becdd4f17aa7c263cd1909
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
