@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0dfbce21e4820714a3c64626920b10a65628b2f8b6239dbb9a08a74bd90d6476
+// sha256:b8ff8bfb81f9ff1ebbf8772c29539e6365cdc0330481add35e01ee073922fee1
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

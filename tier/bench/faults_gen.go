@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:9733d3cf252cd68cc286f8e394c1450c54caa405a7c424eba80b4295091148dc
+// sha256:8792398524eebcf10a75027130fa3c5df9dcc933503f9cf0aacf921a0acba563
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e9ff471490bd3bd38e024ffcaa77551e64f0d38ac1d31c41374af550bfd91b19
+// sha256:ff60ed15c85477b9e694195273fa36a4d5d5567ea62aa350a3b8fc590dcdd040
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -111,7 +111,7 @@ TRITIER_DEVICE Access acquire(const G& g, const Context<S>& t, uint64_t page, ui
     }
     Access a{kTierOk, location_of(from_leader(g, e)), p, 0};
     if (from_leader(g, found) == 0) {
-        a = acquire_slow(g, t, p, op, whole);
+        a = far_call(&acquire_slow<G, S>, t.page_shift & 128u)(g, t, p, op, whole); // no shift has that bit
         if (a.status != kTierOk || a.fresh != 0 || op == kPrefetchOp) {
             return a;
         }

@@ -41,6 +41,20 @@ TRITIER_DEVICE T fixed(const T* p) {
 #endif
 }
 
+// far_call is f, to be called where the compiler does not know it. zero is 0. A function
+// that is known is compiled with its callers, and what they hold across the call then lies
+// in local memory, in hot loops too, whether they call or not; an unknown one keeps their
+// registers by the calling convention.
+template <class F>
+TRITIER_DEVICE F far_call(F f, uint64_t zero) {
+#if TRITIER_GPU
+    return reinterpret_cast<F>(reinterpret_cast<uint64_t>(f) + zero);
+#else
+    static_cast<void>(zero);
+    return f;
+#endif
+}
+
 // Context is an engine with the store that its pages come from. S has
 //
 //   static S open(const Engine*, uint32_t user)

@@ -70,7 +70,7 @@ private:
             status_ = kOutOfRange;
             return false;
         }
-        Access a = far_call(&acquire_any<G, S>, a_.flags & kNever)(g_, t_, page, op_);
+        Access a = acquire(g_, t_, page, op_);
         status_ = a.status;
         if (a.status != kTierOk) {
             return false;

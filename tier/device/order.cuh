@@ -104,27 +104,27 @@ constexpr uint32_t kShortLog = 1024;
 // has_room says whether all who are in the log may append an entry each: whoever entered
 // before the caller is one of users, and whoever comes later counts the caller.
 template <class S>
-TRITIER_DEVICE bool has_room(const Context<S>& t, uint32_t users) {
-    uint64_t head = load_acquire_gpu(&t.hot()->log_head); // first: it only grows
-    return load_relaxed_gpu(&t.hot()->log_tail) - head + users <= fixed(&t.e->log_size);
+TRITIER_DEVICE bool has_room(const Context<S>& t, uint32_t users, uint64_t* head) {
+    *head = load_acquire_gpu(&t.hot()->log_head); // first: it only grows
+    return load_relaxed_gpu(&t.hot()->log_tail) - *head + users <= fixed(&t.e->log_size);
 }
 
 // try_insert appends slot, which belongs to the caller's group. Places are given out by
 // addition, which never fails: of compare-and-swaps on one word, each of which waits for
-// a look at it, a million a second succeed, whoever asks.
+// a look at it, a million a second succeed, whoever asks. When the log is full, *head is
+// where it began.
 template <class S>
-TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot) {
+TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot, uint64_t* head) {
     uint32_t users = 0;
     uint32_t status = enter_log(t, &users);
     if (status != kTierOk) {
         return status;
     }
-    if (!has_room(t, users)) {
-        uint64_t head;
+    if (!has_room(t, users, head)) {
         if (fixed(&t.e->log_size) <= kShortLog) {
-            oldest(t, &head); // drops what is dead at the head
+            oldest(t, head); // drops what is dead there
         }
-        if (!has_room(t, users)) {
+        if (!has_room(t, users, head)) {
             leave_log(t);
             return kLogFull;
         }
@@ -168,16 +168,18 @@ TRITIER_DEVICE bool close_log(const Context<S>& t) {
 constexpr uint32_t kMovedAtOnce = 8; // entries of a lane: loads in flight while all others wait
 
 // compact moves the live entries to the log's young end, in order.
+// Of the many groups that find it full at once only the first does: when it begins
+// elsewhere than at full_at, another has. Each that closed it for nothing would have all
+// others wait until everybody is out.
 template <class G, class S>
-TRITIER_SLOW void compact(const G& g, const Context<S>& t) {
+TRITIER_SLOW void compact(const G& g, const Context<S>& t, uint64_t full_at) {
     Hot* h = t.hot();
     uint64_t head = 0, tail = 0;
     uint32_t closed = 0;
-    if (g.leads() && close_log(t)) {
+    if (g.leads() && load_relaxed_gpu(&h->log_head) == full_at && close_log(t)) {
         head = load_relaxed_gpu(&h->log_head);
         tail = load_relaxed_gpu(&h->log_tail);
         closed = 1;
-        // Of many groups that have found the log full at once, the first helps them all.
         uint32_t size = fixed(&t.e->log_size);
         if (tail - head <= size / 2 + size / 8) {
             atomic_and_release_gpu(&h->log_gate, ~kCompacting);
@@ -240,8 +242,9 @@ TRITIER_SLOW uint32_t insert_order(const G& g, const Context<S>& t, uint32_t slo
     Wait wait = Wait::start();
     for (;;) {
         uint32_t status = kTierOk;
+        uint64_t full_at = 0; // the leader's
         if (g.leads()) {
-            status = try_insert(t, slot);
+            status = try_insert(t, slot, &full_at);
             if (status == kLogFull && wait.over(t.e) == kWaitTimeout) {
                 status = kBroken; // full of live entries: more pages than T2 has places
             }
@@ -250,7 +253,7 @@ TRITIER_SLOW uint32_t insert_order(const G& g, const Context<S>& t, uint32_t slo
         if (status != kLogFull) {
             return status;
         }
-        compact(g, t);
+        compact(g, t, full_at);
     }
 }
 

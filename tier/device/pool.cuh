@@ -86,14 +86,24 @@ TRITIER_DEVICE void push_frame(const Context<S>& t, uint32_t f) {
     push_free(&t.hot()->free_frames, t.frame_owner(), f);
 }
 
-// pop_slot takes a free slot from the stack of the group's stripe, else from another's.
+// pop_slot takes a free slot from the stack of the group's stripe, else from another's:
+// first from where the last one was found.
 template <class S>
 TRITIER_DEVICE uint32_t pop_slot(const Context<S>& t) {
     SlotStack* stacks = t.hot()->free_slots;
+    uint32_t s = pop_free(&stacks[t.stripe].head, t.slot_owner());
+    if (s != kNone) {
+        return s;
+    }
+    uint32_t first = load_relaxed_gpu(&t.hot()->slot_hint);
 TRITIER_NO_UNROLL
     for (uint32_t i = 0; i < kStripes; i++) {
-        uint32_t s = pop_free(&stacks[(t.stripe + i) % kStripes].head, t.slot_owner());
+        uint32_t k = (first + i) % kStripes;
+        s = pop_free(&stacks[k].head, t.slot_owner());
         if (s != kNone) {
+            if (i != 0) {
+                store_relaxed_gpu(&t.hot()->slot_hint, k);
+            }
             return s;
         }
     }

@@ -70,6 +70,8 @@ var mutants = []mutant{
 	{"a victim waits for its place", "evict.cuh", "for (uint32_t attempt = 0; attempt < 64; attempt++) {", "for (uint64_t begun = globaltimer(); globaltimer() - begun < 4 * fixed(&t.e->deadline_ns);) {", plain, "deadline=1000 pin_deadline=900 frames=1 t2=1 spares=4 placer=1 groups=8 rounds=300 interrupts=6 flush=4"},
 	{"entries of the order are not settled", "order.cuh", "if ((word & 3u << 30) != log_lap(t, *n)) {", "if (word == 0) {", plain, traps},
 	{"the order's bits come after its entry", "order.cuh", "    store_relaxed_gpu(t.slot_order() + slot, order_mark(n));\n    store_release_gpu(log_at(t, n), log_lap(t, n) | slot);", "    store_release_gpu(log_at(t, n), log_lap(t, n) | slot);\n    relax();\n    store_relaxed_gpu(t.slot_order() + slot, order_mark(n));", plain, narrow},
+	{"others in the log get no room", "order.cuh", "- *head + users <= fixed(&t.e->log_size);", "- *head <= fixed(&t.e->log_size);", plain, little},
+	{"slots of other stacks are not found", "pool.cuh", "        s = pop_free(&stacks[k].head, t.slot_owner());", "        s = kNone;", plain, tight},
 	{"the log is compacted while others are in it", "order.cuh", "    while (load_acquire_gpu(gate) != kCompacting) {", "    while (load_acquire_gpu(gate) == 0) {", plain, traps},
 	{"compaction turns the order round", "order.cuh", "uint64_t place = to - 1 - bits_below(votes, g.lane());", "uint64_t place = to - count_bits(votes) + bits_below(votes, g.lane());", plain, "parity-lanes"},
 	{"compaction forgets the places", "order.cuh", "                atomic_cas_relaxed_gpu(t.slot_order() + slot[k], order_mark(n), order_mark(place));", "                (void)place;", plain, little},

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:c3f93c48b9f234c9437ddbd16e16810153b0ea39d64402cd89761b88e2885207
+// sha256:dec9be21ef58a707db04f11798d491eaa8948b3fb1c4ffdcaf22e382a4316dee
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

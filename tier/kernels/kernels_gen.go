@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:0164b416fb156cf9688f8cca61b243d1c1c976ca1b5a258d6fe74263508f5cde
+// sha256:2fc1ee8babbbdfe7c28391b22e45c3b5ef5d74bd7cdef18be38893b8b092ca45
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

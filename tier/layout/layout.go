@@ -153,6 +153,8 @@ type Hot struct {
 	LostFrames    uint64 // as FreeFrames: frames put aside
 	LostMoves     uint64 // the latest request for one of them
 	_             [11]uint64
+	SlotHint      uint32
+	_             [31]uint32
 	LostSlots     uint64 // as FreeFrames, slots put aside
 	_             [15]uint64
 	T2Used        uint32

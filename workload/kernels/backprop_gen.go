@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f8007e890954d1830651194451df2a24f2d1b7b09490832ae0300268e0ce3064
+// sha256:f08ecd54fc5b9395bf192e167a7789adbd79814c1d8f29b4811a13f5f2a3c51e
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:08dfb2bf210bd0e6bf91f4741bb8348f100b42b1b2b599929560ff5582e63950
+// sha256:1192417f20f791c4d9c3701e1154bf02ada7b0e8c2215c57adf143302d30d9e6
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

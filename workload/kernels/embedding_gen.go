@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6a3908eb6422980084d3721d5edb08d56133fe556065ff1276dc929b006afa4d
+// sha256:9db9caab60bac6c924e0344cf0651887bf4fc1916b5297e66c890f1a04768c36
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

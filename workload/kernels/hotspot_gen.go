@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:521ea08c3be80ab4749dbb18dc7d6e70778b6acccffc121d5ef6923a168af294
+// sha256:87e33c89d494866d0d39868bb8e26ec6ecc88e3e7c126e371ef939323aafce79
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b1dc2f550c2eef8f5d08cb73f8ef6808842b1ee4c738408d47932dea43a26703
+// sha256:2bee09f1845c7321d9597d3b961ae46198579e2de50b15cc635d380ed59e4537
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3a1ce9eb83d7b5e1a1c3a5ccbb3142eaaa276a6df87e9a74aa22e80fd71b8462
+// sha256:e0c0b961324746efc4a0df9083f9ec50d4d09a485f3ab4fbb85ffc6ee4ebc20f
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

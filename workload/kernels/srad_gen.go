@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1cc4364805482e06f925b23c689ea0888f47e112b4146fee234956986c89b2f2
+// sha256:d0aca6c6a719dac317b3b198f3ed07e9d71440330060a7a84ff5d1728c5f6752
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8406384ac54d55cf01e4a1be639a3f7c502b748dcd23dabf9503544f1f184303
+// sha256:5158f2b31d2f179f61b2939d79c5551bf55139b6ec486ab097e3231a59e541c5
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7b59a4699f030de157c9e8340acd2356f7c1a8be26becdd4f17aa7c263cd1909
+// sha256:761f4d3627b37e694206fea9b825d82f3e7cff95ed6e95bb04317e1f4b5c2293
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

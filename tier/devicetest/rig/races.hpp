@@ -158,7 +158,7 @@ inline uint32_t compaction_waits() {
     p.want("a way in", enter_log(p.t, &users), kTierOk);
     std::atomic<uint32_t> done{0};
     std::thread other([&] {
-        compact(Solo{}, p.t);
+        compact(Solo{}, p.t, p.w.hot()->log_head);
         done = 1;
     });
     usleep(50000);

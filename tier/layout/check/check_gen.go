@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f4d5feb065338157d123566f9d5d82c49addcfa0c49bb2a46ebb11ce5ae3ab98
+// sha256:fe65c9c9aa7972bf94c97ba5a8e8b30f7ad9c7b1e302497ee1ac4c032d94a4a2
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -101,7 +101,7 @@ const (
 	offsetMoverOver              = 16
 	offsetMoverByRequest         = 24
 	offsetMoverPages             = 128
-	sizeHot                      = 17792
+	sizeHot                      = 17920
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
 	offsetHotUsedFrames          = 136
@@ -109,25 +109,26 @@ const (
 	offsetHotFramesNeeded        = 144
 	offsetHotLostFrames          = 152
 	offsetHotLostMoves           = 160
-	offsetHotFreeSlots           = 1408
-	offsetHotLostSlots           = 256
-	offsetHotT2Used              = 384
-	offsetHotT2Extra             = 388
-	offsetHotLogHead             = 512
-	offsetHotLogTail             = 640
-	offsetHotLogGate             = 768
-	offsetHotFirstError          = 896
-	offsetHotSampleTail          = 1024
-	offsetHotSampleTaken         = 1032
-	offsetHotSampleGate          = 1040
-	offsetHotParamsVersion       = 1048
-	offsetHotParamsLock          = 1056
-	offsetHotStarveAt            = 1152
-	offsetHotStarveT3            = 1160
-	offsetHotStarveSecond        = 1164
-	offsetHotRecordTail          = 1280
-	offsetHotRecordTaken         = 1288
-	offsetHotRecordStuck         = 1296
+	offsetHotFreeSlots           = 1536
+	offsetHotSlotHint            = 256
+	offsetHotLostSlots           = 384
+	offsetHotT2Used              = 512
+	offsetHotT2Extra             = 516
+	offsetHotLogHead             = 640
+	offsetHotLogTail             = 768
+	offsetHotLogGate             = 896
+	offsetHotFirstError          = 1024
+	offsetHotSampleTail          = 1152
+	offsetHotSampleTaken         = 1160
+	offsetHotSampleGate          = 1168
+	offsetHotParamsVersion       = 1176
+	offsetHotParamsLock          = 1184
+	offsetHotStarveAt            = 1280
+	offsetHotStarveT3            = 1288
+	offsetHotStarveSecond        = 1292
+	offsetHotRecordTail          = 1408
+	offsetHotRecordTaken         = 1416
+	offsetHotRecordStuck         = 1424
 	sizeReuseParams              = 88
 	offsetReuseParamsVersion     = 0
 	offsetReuseParamsSlope       = 8
