@@ -22,7 +22,7 @@ func recordedRun(t *testing.T, file, policy string, sample int) (text string, ro
 	gpufake.Register(gpu)
 	kernelsfake.Register(gpu)
 	f := &runFlags{size: 512 << 10, page: 4 << 10, batch: 1 << 10, policies: []string{policy}, gpu: "auto", engine: lib.EngineGPU, threads: 1, repeat: 1,
-		verify: true, record: file, sample: sample, iterations: 2, program: programBatch}
+		verify: true, record: file, sample: sample, traceSample: 1, iterations: 2, program: programBatch}
 	s, err := f.settings("hotspot")
 	if err != nil {
 		t.Fatal(err)
