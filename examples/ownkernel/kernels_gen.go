@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b8ff8bfb81f9ff1ebbf8772c29539e6365cdc0330481add35e01ee073922fee1
+// sha256:8776e36c8caa697d4ff979044401af8911bba016dee43266d0ee07fa64e65c09
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:8792398524eebcf10a75027130fa3c5df9dcc933503f9cf0aacf921a0acba563
+// sha256:a8b0b00f54ea8483cead2ce15c38fdec058d103238be9b281c6fcba1bb54c8b0
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

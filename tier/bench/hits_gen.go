@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ff60ed15c85477b9e694195273fa36a4d5d5567ea62aa350a3b8fc590dcdd040
+// sha256:3946f4d2e83560f4b6d7d630b6d467ebb0c6eae7722770580b31aa4ec6b4b460
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -9,7 +9,8 @@
 // it is made when the value has come. Both are strong loads, which the L2 cache serves,
 // where every word has one order. That is what ld.acquire does on the hardware, but for
 // the emptying of L1. An evicting group changes the entry and has a fence before it
-// writes to the frame (take_frame), so that who has read its bytes sees the entry changed.
+// writes to the frame (take_frame), so that who has read its bytes sees the entry changed;
+// a frame that it could not fill is free only after that fence.
 #pragma once
 
 #include "context.cuh"
@@ -137,6 +138,9 @@ TRITIER_DEVICE uint64_t second_look(const uint64_t* entry, const T& v, uint32_t 
         w = both[0] | both[1];
     } else {
         __builtin_memcpy(&w, &v, sizeof(T));
+    }
+    if constexpr (sizeof(T) == 1) {
+        w = w << 8 | w << 15; // to where zero's bit is: a byte by itself has none there, as compilers know
     }
     return load_frame(entry + (static_cast<uint32_t>(w | w >> 32) & zero));
 #else

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:dec9be21ef58a707db04f11798d491eaa8948b3fb1c4ffdcaf22e382a4316dee
+// sha256:a57ce48ab59cd76d08b255b56940c1b6e19dae5dcd932c47220de3763489a4d0
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:2fc1ee8babbbdfe7c28391b22e45c3b5ef5d74bd7cdef18be38893b8b092ca45
+// sha256:022637541298e344ae8982801a0f2a01c715b49e4ed2894c55f8610d7347f39a
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

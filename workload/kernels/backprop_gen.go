@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f08ecd54fc5b9395bf192e167a7789adbd79814c1d8f29b4811a13f5f2a3c51e
+// sha256:f1cb677622d48c083e07af633741728a1eb99946c9fc01ba7ff7f2c406bc9277
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

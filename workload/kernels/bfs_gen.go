@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1192417f20f791c4d9c3701e1154bf02ada7b0e8c2215c57adf143302d30d9e6
+// sha256:4857a0f87f490d9bd56a82700209f75c2b62ecc4d84bb4db614e1c1aff4cb47f
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9db9caab60bac6c924e0344cf0651887bf4fc1916b5297e66c890f1a04768c36
+// sha256:66ad7425979110859b42c365f84368f77c3b54ec31a90ca514a1cc0424899118
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

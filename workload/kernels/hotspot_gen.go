@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:87e33c89d494866d0d39868bb8e26ec6ecc88e3e7c126e371ef939323aafce79
+// sha256:b892fdb52cf680cb5042b3d529c52da6f9ce83b17e346b0e73f686419ccf6ebc
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2bee09f1845c7321d9597d3b961ae46198579e2de50b15cc635d380ed59e4537
+// sha256:39ccc4685b45c232f9e4183bce143f3e9509505c1283d12577f5b5c9b54e7a3e
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

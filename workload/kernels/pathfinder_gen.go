@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e0c0b961324746efc4a0df9083f9ec50d4d09a485f3ab4fbb85ffc6ee4ebc20f
+// sha256:eb02e66baea6145d1144873f4488c92258713be3fc2bd19f8075411c72552cae
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

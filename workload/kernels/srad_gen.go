@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d0aca6c6a719dac317b3b198f3ed07e9d71440330060a7a84ff5d1728c5f6752
+// sha256:7d3f3e6e86e48b526fbe5a7af452a17cb79a1e063b267010ecbf87ce22059bc9
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

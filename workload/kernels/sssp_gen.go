@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5158f2b31d2f179f61b2939d79c5551bf55139b6ec486ab097e3231a59e541c5
+// sha256:65f580eafdfd998eadbf5d630e213e17384a4d80b3183c0c1d53485361c89586
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:761f4d3627b37e694206fea9b825d82f3e7cff95ed6e95bb04317e1f4b5c2293
+// sha256:d7b4d4dde66fdc96923bb43ec229797ff24560058430b425704d01991709e687
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
