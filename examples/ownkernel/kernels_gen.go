@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8776e36c8caa697d4ff979044401af8911bba016dee43266d0ee07fa64e65c09
+// sha256:975f98c4246355602ab5a7cdf47b9342c78021ad52be458cd55b8c0cb73e651d
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

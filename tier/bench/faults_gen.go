@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a8b0b00f54ea8483cead2ce15c38fdec058d103238be9b281c6fcba1bb54c8b0
+// sha256:33dbe4f40b992ac223a26b172a6e3e4c620114068312e47bdbb39c896d72b693
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:3946f4d2e83560f4b6d7d630b6d467ebb0c6eae7722770580b31aa4ec6b4b460
+// sha256:2312ca382accf95dfcb5483478b8746517d0419e95c15bf61621e27c80a2773e
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a57ce48ab59cd76d08b255b56940c1b6e19dae5dcd932c47220de3763489a4d0
+// sha256:6ae775e270cf3e2c2d40bbe1f80a64367df78b641af0f338ba85cfe1c3341ac7
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

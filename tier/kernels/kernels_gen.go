@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:022637541298e344ae8982801a0f2a01c715b49e4ed2894c55f8610d7347f39a
+// sha256:81c3445fcf85dea9c0da414fe4625577bc7554dd10baf9d6ee68aa49a636bbec
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

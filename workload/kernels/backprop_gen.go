@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f1cb677622d48c083e07af633741728a1eb99946c9fc01ba7ff7f2c406bc9277
+// sha256:8e1b0e88e9855143e40bbb149dd629f22dcb98ea1d4b18945ab3479057b23bfa
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

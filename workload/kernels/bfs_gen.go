@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4857a0f87f490d9bd56a82700209f75c2b62ecc4d84bb4db614e1c1aff4cb47f
+// sha256:2e740d5e5b378a1700290f60ac6c1aca90a1f6ed908cb29861f532ce47730078
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:66ad7425979110859b42c365f84368f77c3b54ec31a90ca514a1cc0424899118
+// sha256:98e65d1a3bbb99901349cb4220cd5d6d145cd64bbbf114000a1d2aabdbf2f096
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

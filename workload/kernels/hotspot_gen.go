@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b892fdb52cf680cb5042b3d529c52da6f9ce83b17e346b0e73f686419ccf6ebc
+// sha256:e7e296cf889927c84541a54f8f5fddeb645ae00e44195b3689f126e7fa086b07
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

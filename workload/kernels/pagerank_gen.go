@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:39ccc4685b45c232f9e4183bce143f3e9509505c1283d12577f5b5c9b54e7a3e
+// sha256:7032777d42673ec68e289b7c37197d9e776088d0f392b5d3c8d95f3630e5fbdd
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:eb02e66baea6145d1144873f4488c92258713be3fc2bd19f8075411c72552cae
+// sha256:fef09b84637c079244fa639e834dc9e43cdcd7af6819846b22230fdc3f405213
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

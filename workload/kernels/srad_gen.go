@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7d3f3e6e86e48b526fbe5a7af452a17cb79a1e063b267010ecbf87ce22059bc9
+// sha256:5b2e442b555f766f4e6e666fa87c78a0e890194885c907a05bcce2a0d8ac9700
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

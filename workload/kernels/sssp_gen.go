@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:65f580eafdfd998eadbf5d630e213e17384a4d80b3183c0c1d53485361c89586
+// sha256:a39c2cef47920ec29c549246e01e17a7b621099e4f9b6d594b20696529f8a3af
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

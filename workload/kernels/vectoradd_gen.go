@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d7b4d4dde66fdc96923bb43ec229797ff24560058430b425704d01991709e687
+// sha256:7801b612992a4bc6f250bd6e8a3325ada3bd432aa8fd61094e968773934da6f0
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
