@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:975f98c4246355602ab5a7cdf47b9342c78021ad52be458cd55b8c0cb73e651d
+// sha256:4082e103b5d9fc01f59391b02a6e80cfea1abd811f29853dd126754e3a83a911
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

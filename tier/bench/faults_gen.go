@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:33dbe4f40b992ac223a26b172a6e3e4c620114068312e47bdbb39c896d72b693
+// sha256:e867ab31d33099934133593cbbd84439a3414a083083bdc6e6cc0440684f83b8
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

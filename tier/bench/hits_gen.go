@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:2312ca382accf95dfcb5483478b8746517d0419e95c15bf61621e27c80a2773e
+// sha256:249ce42229d68ba5932069967280285e0a1917b079acd34b238ada31fff9da14
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

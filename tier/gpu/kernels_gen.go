@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:6ae775e270cf3e2c2d40bbe1f80a64367df78b641af0f338ba85cfe1c3341ac7
+// sha256:30c8dc7c5351d7d09b71801705a465aa86a8a3dde8f5f22df23aa8d6e72b82f5
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

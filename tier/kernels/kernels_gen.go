@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:81c3445fcf85dea9c0da414fe4625577bc7554dd10baf9d6ee68aa49a636bbec
+// sha256:589caf15d7df52a8fad8ec2058275f309974387a7a1e0a1e870e45c226cf1535
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

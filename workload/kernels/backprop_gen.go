@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8e1b0e88e9855143e40bbb149dd629f22dcb98ea1d4b18945ab3479057b23bfa
+// sha256:e529463141200a68a76573b26b5aacf71ea02a4a5b8de72f5195867ce5472408
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

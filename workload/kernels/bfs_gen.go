@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2e740d5e5b378a1700290f60ac6c1aca90a1f6ed908cb29861f532ce47730078
+// sha256:bc10fcbf30f763696c9fe027c9edb9804974ca8fad64c325cd6f7ab66c9299c8
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

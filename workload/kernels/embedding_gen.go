@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:98e65d1a3bbb99901349cb4220cd5d6d145cd64bbbf114000a1d2aabdbf2f096
+// sha256:fd3656b40865fb34022bc4a40a18ebae5d06f958b18c741621c7046e82519897
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

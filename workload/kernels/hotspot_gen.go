@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e7e296cf889927c84541a54f8f5fddeb645ae00e44195b3689f126e7fa086b07
+// sha256:bc88216a44c180c13f51b98e97c857de3fa657b878c38c2c00037f1cb80cd6fc
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

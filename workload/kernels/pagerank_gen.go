@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7032777d42673ec68e289b7c37197d9e776088d0f392b5d3c8d95f3630e5fbdd
+// sha256:27c09862e191a35b9dc4c06a0407f456f368f8c153aacc7fb20d8e0c3df53db0
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

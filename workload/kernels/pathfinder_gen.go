@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fef09b84637c079244fa639e834dc9e43cdcd7af6819846b22230fdc3f405213
+// sha256:2630c272b9ec77c2c98181800a6ed8762a9e2ed1dde71d5be6a51675e5bc7b33
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

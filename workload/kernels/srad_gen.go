@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5b2e442b555f766f4e6e666fa87c78a0e890194885c907a05bcce2a0d8ac9700
+// sha256:d67904ee384243ab1e66c6b4bb99fde803a0585d9ff43aaccad87b79043ccec9
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

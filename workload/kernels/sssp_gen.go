@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a39c2cef47920ec29c549246e01e17a7b621099e4f9b6d594b20696529f8a3af
+// sha256:9901e1a91afe1d097b9315d299a110829e02a9a267313b03b7c4f99b24e0586b
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

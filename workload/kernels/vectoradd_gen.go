@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7801b612992a4bc6f250bd6e8a3325ada3bd432aa8fd61094e968773934da6f0
+// sha256:f7191b621d7578f981bd8273ea33997e5d6ddab131e4af68df0b7a79808241e9
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

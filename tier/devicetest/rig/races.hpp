@@ -168,8 +168,30 @@ inline uint32_t compaction_waits() {
     return p.end();
 }
 
+// An element of two bytes is read as one of those that were written, never as half of each.
+inline uint32_t short_elements() {
+    Pitfall p("short elements", small_config());
+    uint16_t* at = reinterpret_cast<uint16_t*>(p.w.e.slot_memory);
+    std::atomic<uint32_t> over{0};
+    std::thread other([&] {
+        for (uint32_t i = 0; over == 0; i++) {
+            store_element<uint16_t>(at, i % 2 == 0 ? 0xffff : 0);
+        }
+    });
+    uint64_t torn = 0;
+    for (uint64_t begun = globaltimer(); globaltimer() - begun < 200000000;) {
+        uint16_t v = load_element<uint16_t>(at);
+        torn += v != 0 && v != 0xffff;
+    }
+    over = 1;
+    other.join();
+    p.want("torn elements", torn, 0);
+    *at = 0;
+    return p.end();
+}
+
 inline uint32_t run_races() {
-    return failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
+    return short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
 }
 
 }  // namespace rig
