@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b8ff8bfb81f9ff1ebbf8772c29539e6365cdc0330481add35e01ee073922fee1
+// sha256:4082e103b5d9fc01f59391b02a6e80cfea1abd811f29853dd126754e3a83a911
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

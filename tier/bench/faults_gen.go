@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:8792398524eebcf10a75027130fa3c5df9dcc933503f9cf0aacf921a0acba563
+// sha256:e867ab31d33099934133593cbbd84439a3414a083083bdc6e6cc0440684f83b8
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ff60ed15c85477b9e694195273fa36a4d5d5567ea62aa350a3b8fc590dcdd040
+// sha256:249ce42229d68ba5932069967280285e0a1917b079acd34b238ada31fff9da14
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -249,7 +249,9 @@ TRITIER_SLOW Loaded<T> load_here(uint64_t engine, uint64_t first_page, uint64_t 
     array_ref<T, S> a;
     a.engine = engine;
     a.page_shift = static_cast<uint8_t>(e->page_shift);
-    a.flags = e->t1_policy == kT1Clock ? kTouches : 0;
+    // The version, which has not that bit either, for what a compiler knows to be 0 would
+    // take the second look's address off the element: see glance.cuh.
+    a.flags = static_cast<uint16_t>((e->t1_policy == kT1Clock ? kTouches : 0) | (e->version & kNever));
     a.entries = e->entries;
     a.frame_memory = e->frame_memory;
     a.stripes = e->stripes;

@@ -65,8 +65,8 @@ TRITIER_DEVICE void give_up_fill(const G& g, const Context<S>& t, Fill* f, uint3
                 note_error(t, f->page, again);
             }
             if (f->place == 0 && f->copy == 0) { // its place is T1's victim's: see take_extra
-                atomic_add_relaxed_gpu(&t.hot()->t2_extra, 1);
                 atomic_add_relaxed_gpu(&t.hot()->t2_used, 1);
+                atomic_add_release_gpu(&t.hot()->t2_extra, 1); // then: who takes it gives back that place, and no other's
             }
             publish(entry, filling, moved(f->word, kResidentT2, f->slot));
         }

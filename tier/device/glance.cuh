@@ -9,7 +9,8 @@
 // it is made when the value has come. Both are strong loads, which the L2 cache serves,
 // where every word has one order. That is what ld.acquire does on the hardware, but for
 // the emptying of L1. An evicting group changes the entry and has a fence before it
-// writes to the frame (take_frame), so that who has read its bytes sees the entry changed.
+// writes to the frame (take_frame), so that who has read its bytes sees the entry changed;
+// a frame that it could not fill is free only after that fence.
 #pragma once
 
 #include "context.cuh"
@@ -66,6 +67,18 @@ TRITIER_DEVICE Piece load_frame16(const void* p) {
 #endif
 }
 
+// short_word is the word of an element of 1 or 2 bytes.
+template <uint32_t>
+struct short_word;
+template <>
+struct short_word<1> {
+    using type = uint8_t;
+};
+template <>
+struct short_word<2> {
+    using type = uint16_t;
+};
+
 // load_element and store_element move an element in one access, or two words
 // of 8 bytes on a CPU, that others may be moving at the same time.
 template <class T>
@@ -81,12 +94,13 @@ TRITIER_DEVICE T load_element(const void* p) {
         Piece w = load_frame16(p);
         __builtin_memcpy(&v, &w, 16);
     } else {
-        const volatile uint8_t* from = static_cast<const volatile uint8_t*>(p);
-        uint8_t w[sizeof(T)];
-        for (uint32_t i = 0; i < sizeof(T); i++) {
-            w[i] = from[i];
-        }
-        __builtin_memcpy(&v, w, sizeof(T));
+        using Word = typename short_word<sizeof(T)>::type;
+#if TRITIER_GPU
+        Word w = *static_cast<const volatile Word*>(p);
+#else
+        Word w = __atomic_load_n(static_cast<const Word*>(p), __ATOMIC_RELAXED);
+#endif
+        __builtin_memcpy(&v, &w, sizeof(T));
     }
     return v;
 }
@@ -106,12 +120,13 @@ TRITIER_DEVICE void store_element(void* p, const T& v) {
         __builtin_memcpy(&w, &v, 16);
         store16(p, w);
     } else {
-        volatile uint8_t* to = static_cast<volatile uint8_t*>(p);
-        uint8_t w[sizeof(T)];
-        __builtin_memcpy(w, &v, sizeof(T));
-        for (uint32_t i = 0; i < sizeof(T); i++) {
-            to[i] = w[i];
-        }
+        typename short_word<sizeof(T)>::type w;
+        __builtin_memcpy(&w, &v, sizeof(T));
+#if TRITIER_GPU
+        *static_cast<volatile decltype(w)*>(p) = w;
+#else
+        __atomic_store_n(static_cast<decltype(w)*>(p), w, __ATOMIC_RELAXED);
+#endif
     }
 }
 
@@ -137,6 +152,9 @@ TRITIER_DEVICE uint64_t second_look(const uint64_t* entry, const T& v, uint32_t 
         w = both[0] | both[1];
     } else {
         __builtin_memcpy(&w, &v, sizeof(T));
+    }
+    if constexpr (sizeof(T) == 1) {
+        w = w << 8 | w << 15; // to where zero's bit is: a byte by itself has none there, as compilers know
     }
     return load_frame(entry + (static_cast<uint32_t>(w | w >> 32) & zero));
 #else

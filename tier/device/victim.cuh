@@ -72,7 +72,7 @@ TRITIER_DEVICE bool scan_window(const G& g, const Context<S>& t, Scan* s, Victim
     uint32_t passed = open == 0 ? width : bits_below(g.mask(), lowest_bit(open));
     bool before = in && g.rank() < passed;
     if (before && kind == kSecondChance) {
-        // The bit is 0 in every other state: clearing it there changes nothing.
+        // In every other state the bit means nothing: clearing it there changes nothing.
         atomic_and_relaxed_gpu(t.entries + page, ~kRef);
     }
     s->pinned += count_bits(g.ballot(before && kind == kPinnedFrame));

@@ -115,6 +115,8 @@ var mutants = []mutant{
 	{"a demotion that was lost keeps its place", "evict.cuh", "    } else if (g.leads()) {\n        atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);", "    } else if (g.leads()) {", plain, endless + " pages=40"},
 	{"a swap that was lost keeps its place", "evict.cuh", "    if (swapped) {\n        f->place = 1;", "    if (swapped) {\n        f->place = 0;", plain, endless},
 	{"a page whose promotion was lost has no place", "fill.cuh", "                atomic_add_relaxed_gpu(&t.hot()->t2_used, 1);", "                (void)t;", plain, endless},
+	{"a place beyond T2's size is given back before it is taken", "fill.cuh", "                atomic_add_relaxed_gpu(&t.hot()->t2_used, 1);\n                atomic_add_release_gpu(&t.hot()->t2_extra, 1);",
+		"                atomic_add_relaxed_gpu(&t.hot()->t2_extra, 1);\n                for (uint64_t begun = globaltimer(); globaltimer() - begun < 200000000;) { relax(); }\n                atomic_add_relaxed_gpu(&t.hot()->t2_used, 1);", plain, traps},
 	{"a refused move is not made", "move.cuh", "if (way != kByCopyEngine && way != kUnanswered) {", "if (way != kByCopyEngine && way != kUnanswered && way != kRefused) {", plain, tight + " mover=1"},
 	{"a move goes the other way", "move.cuh", "direction == kToDevice ? in : out, direction == kToDevice ? out : in,", "direction == kToDevice ? out : in, direction == kToDevice ? in : out,", plain, tight + " mover=1"},
 	{"a demotion is not timed", "evict.cuh", "        count_move(t, kT1ToT2, begun, v.page);", "        (void)begun;", plain, traps},

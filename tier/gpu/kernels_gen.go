@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:dec9be21ef58a707db04f11798d491eaa8948b3fb1c4ffdcaf22e382a4316dee
+// sha256:30c8dc7c5351d7d09b71801705a465aa86a8a3dde8f5f22df23aa8d6e72b82f5
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:2fc1ee8babbbdfe7c28391b22e45c3b5ef5d74bd7cdef18be38893b8b092ca45
+// sha256:589caf15d7df52a8fad8ec2058275f309974387a7a1e0a1e870e45c226cf1535
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f08ecd54fc5b9395bf192e167a7789adbd79814c1d8f29b4811a13f5f2a3c51e
+// sha256:e529463141200a68a76573b26b5aacf71ea02a4a5b8de72f5195867ce5472408
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1192417f20f791c4d9c3701e1154bf02ada7b0e8c2215c57adf143302d30d9e6
+// sha256:bc10fcbf30f763696c9fe027c9edb9804974ca8fad64c325cd6f7ab66c9299c8
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9db9caab60bac6c924e0344cf0651887bf4fc1916b5297e66c890f1a04768c36
+// sha256:fd3656b40865fb34022bc4a40a18ebae5d06f958b18c741621c7046e82519897
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

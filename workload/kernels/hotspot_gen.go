@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:87e33c89d494866d0d39868bb8e26ec6ecc88e3e7c126e371ef939323aafce79
+// sha256:bc88216a44c180c13f51b98e97c857de3fa657b878c38c2c00037f1cb80cd6fc
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

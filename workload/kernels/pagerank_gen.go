@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2bee09f1845c7321d9597d3b961ae46198579e2de50b15cc635d380ed59e4537
+// sha256:27c09862e191a35b9dc4c06a0407f456f368f8c153aacc7fb20d8e0c3df53db0
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

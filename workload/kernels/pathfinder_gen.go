@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e0c0b961324746efc4a0df9083f9ec50d4d09a485f3ab4fbb85ffc6ee4ebc20f
+// sha256:2630c272b9ec77c2c98181800a6ed8762a9e2ed1dde71d5be6a51675e5bc7b33
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

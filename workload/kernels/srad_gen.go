@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d0aca6c6a719dac317b3b198f3ed07e9d71440330060a7a84ff5d1728c5f6752
+// sha256:d67904ee384243ab1e66c6b4bb99fde803a0585d9ff43aaccad87b79043ccec9
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

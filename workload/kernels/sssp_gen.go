@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5158f2b31d2f179f61b2939d79c5551bf55139b6ec486ab097e3231a59e541c5
+// sha256:9901e1a91afe1d097b9315d299a110829e02a9a267313b03b7c4f99b24e0586b
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

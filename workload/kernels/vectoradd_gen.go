@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:761f4d3627b37e694206fea9b825d82f3e7cff95ed6e95bb04317e1f4b5c2293
+// sha256:f7191b621d7578f981bd8273ea33997e5d6ddab131e4af68df0b7a79808241e9
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

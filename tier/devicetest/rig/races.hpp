@@ -168,8 +168,58 @@ inline uint32_t compaction_waits() {
     return p.end();
 }
 
+// A page comes back to a T2 that is full, since its move to T1 was lost: whoever sees that
+// there is a place too many finds it taken.
+inline uint32_t place_too_many() {
+    Config c = small_config();
+    c.t2 = 2;
+    c.deadline_ms = 60000;
+    Pitfall p("a place too many", c);
+    Hot* h = p.w.hot();
+    uint32_t slot = pop_slot(p.t);
+    store_relaxed_gpu(p.t.slot_owner() + slot, 5);
+    uint64_t word = moved(0, kResidentT2, slot);
+    store_relaxed_gpu(p.entry(5), moved(0, kFilling, slot));
+    store_relaxed_gpu(&h->t2_used, c.t2);
+    std::thread other([&] {
+        Fill f{5, kReadOp, word, 0, kNone, slot, 0, 0, kNone, 5, nullptr};
+        give_up_fill(p.g, p.t, &f, kMoveLost);
+    });
+    while (load_acquire_gpu(&h->t2_extra) == 0) {
+        sched_yield();
+    }
+    p.want("places taken", load_relaxed_gpu(&h->t2_used), c.t2 + 1);
+    other.join();
+    p.want("page 5", state_of(p.w.entry(5)), kResidentT2);
+    store_relaxed_gpu(&h->t2_used, 1); // there were no other pages
+    store_relaxed_gpu(&h->t2_extra, 0);
+    return p.end();
+}
+
+// An element of two bytes is read as one of those that were written, never as half of each.
+inline uint32_t short_elements() {
+    Pitfall p("short elements", small_config());
+    uint16_t* at = reinterpret_cast<uint16_t*>(p.w.e.slot_memory);
+    std::atomic<uint32_t> over{0};
+    std::thread other([&] {
+        for (uint32_t i = 0; over == 0; i++) {
+            store_element<uint16_t>(at, i % 2 == 0 ? 0xffff : 0);
+        }
+    });
+    uint64_t torn = 0;
+    for (uint64_t begun = globaltimer(); globaltimer() - begun < 200000000;) {
+        uint16_t v = load_element<uint16_t>(at);
+        torn += v != 0 && v != 0xffff;
+    }
+    over = 1;
+    other.join();
+    p.want("torn elements", torn, 0);
+    *at = 0;
+    return p.end();
+}
+
 inline uint32_t run_races() {
-    return failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
+    return place_too_many() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
 }
 
 }  // namespace rig
