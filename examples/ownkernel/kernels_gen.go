@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4082e103b5d9fc01f59391b02a6e80cfea1abd811f29853dd126754e3a83a911
+// sha256:edeb8e8b015974a48a2b63fe30114789e661d29c71012c6cdca3b90e834eedc8
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e867ab31d33099934133593cbbd84439a3414a083083bdc6e6cc0440684f83b8
+// sha256:a7afd40accd7d34ac855fa9554283087a5ca6aae8fd840b7d9b2a50f531a1a1d
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:249ce42229d68ba5932069967280285e0a1917b079acd34b238ada31fff9da14
+// sha256:685b6c9efc1930986998edee5dccbe58cb41c15be9fff4da4fd6ee16190b8da1
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

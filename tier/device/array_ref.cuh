@@ -164,9 +164,9 @@ TRITIER_NO_UNROLL
                 if (same_place(first, *e)) {
                     return true;
                 }
-            } else {
-                *e = load_acquire_gpu(entry);
             }
+            // Acquired: so the L1 cache forgets what it held of the entry, for later looks too.
+            *e = load_acquire_gpu(entry);
             if (state_of(*e) != kResidentT1) {
                 return false;
             }

@@ -136,7 +136,7 @@ func (e *Engine) fill(d decision) error {
 	slots := o.T2 + o.Spares
 	e.dev = layout.Engine{
 		Version: layout.TierVersion, PageShift: uint32(bits.TrailingZeros(uint(o.PageSize))), T1Policy: d.t1, Placer: d.placer,
-		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2) + moveSlack,
+		Pages: o.Pages, Frames: uint32(o.Frames), T2Frames: uint32(o.T2), Slots: uint32(slots), LogSize: logSize(o.T2+o.Spares) + moveSlack,
 		FrameMemory: uint64(e.frames.Ptr()), SlotMemory: uint64(e.io.PayloadPtr()),
 		Seed: o.Seed, RandomBelow: d.below, DeadlineNS: uint64(o.Deadline), PinDeadlineNS: uint64(o.PinDeadline),
 		Stop: uint64(e.io.StopPtr()),

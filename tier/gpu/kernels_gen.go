@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:30c8dc7c5351d7d09b71801705a465aa86a8a3dde8f5f22df23aa8d6e72b82f5
+// sha256:aa9d1705471afd69f37b7a195689dbc31d9788b5b14c09f905ca0eb746f840ae
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:589caf15d7df52a8fad8ec2058275f309974387a7a1e0a1e870e45c226cf1535
+// sha256:c50b15b5590654a1cfc6966e3b1896dd04c4a70ac0c8d2dbf62ba78a49b2636a
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

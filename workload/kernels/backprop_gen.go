@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e529463141200a68a76573b26b5aacf71ea02a4a5b8de72f5195867ce5472408
+// sha256:940e073dbe8c098baa9ab969ff61986e440c82df66d7e9e73b0443922fc79128
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bc10fcbf30f763696c9fe027c9edb9804974ca8fad64c325cd6f7ab66c9299c8
+// sha256:36f4695dd14306fb69a062c0ccaa470e62ebfa39509bafbac96f6e229989afbf
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fd3656b40865fb34022bc4a40a18ebae5d06f958b18c741621c7046e82519897
+// sha256:ba9a9094203f06dcbc3e7034d174024f640b23507e2e89f476360e074eb4df17
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

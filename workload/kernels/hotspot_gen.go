@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bc88216a44c180c13f51b98e97c857de3fa657b878c38c2c00037f1cb80cd6fc
+// sha256:d405a7e4572f49b0e6ea27200957419517dff1c7881927dd7372e4b534ad805f
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:27c09862e191a35b9dc4c06a0407f456f368f8c153aacc7fb20d8e0c3df53db0
+// sha256:dbdaa67b40b22eb1ba8da718c3f0fb4a122f79896005ff3ee2c7c78aee1b072f
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

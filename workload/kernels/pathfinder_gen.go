@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2630c272b9ec77c2c98181800a6ed8762a9e2ed1dde71d5be6a51675e5bc7b33
+// sha256:6824fc7dcf526d7c38e9118e6d0d553331d574d15fbc44a84a57ded8bf7214c1
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

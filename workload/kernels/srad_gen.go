@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d67904ee384243ab1e66c6b4bb99fde803a0585d9ff43aaccad87b79043ccec9
+// sha256:38fcd36a68815ce8199984482979e0450036e5747381f546ed91828d9cf47fa2
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9901e1a91afe1d097b9315d299a110829e02a9a267313b03b7c4f99b24e0586b
+// sha256:b4612a53b76a87f95f9668a0355b085007a6b52486f8ea2fe8408690e946cee1
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f7191b621d7578f981bd8273ea33997e5d6ddab131e4af68df0b7a79808241e9
+// sha256:622a7edea2a16e32ac396d20e635d9808240ae7475ca68626ab5e60786abb78d
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
