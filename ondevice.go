@@ -271,18 +271,37 @@ func (o *onDevice) check() error {
 	return ErrClosed
 }
 
-func (o *onDevice) finish(ctx context.Context) error { return o.flush(ctx) }
+// finish flushes. What could not be written is lost only if another try would not write
+// it either: not when ctx has ended, or when kernels still run.
+func (o *onDevice) finish(ctx context.Context) error {
+	err := o.flush(ctx)
+	var running *gpu.RunningError
+	if err != nil && (ctx.Err() != nil || errors.As(err, &running)) {
+		return errors.Join(ErrNotClosed, err)
+	}
+	return err
+}
 
 func (o *onDevice) release(closeStore func() error) error {
-	if err := o.e.Close(); err != nil {
+	err := o.e.Close()
+	var held *bamio.HeldError
+	switch {
+	case errors.As(err, &held):
+		err = nil // for now
+	case err != nil && !errors.Is(err, gpu.ErrObserver):
 		return err // kernels may still run: nothing may go
 	}
-	var err error
 	for _, a := range o.arrays {
 		err = joinClose(err, a.v.Close)
 	}
 	o.arrays = nil
-	return joinClose(joinClose(err, closeStore), o.ctx.Close)
+	err = joinClose(err, closeStore)
+	if held != nil { // drives that are closed move no data any more
+		if again := o.e.Close(); again != nil {
+			return errors.Join(err, again)
+		}
+	}
+	return joinClose(err, o.ctx.Close)
 }
 
 func (o *onDevice) describe(d *Description) {

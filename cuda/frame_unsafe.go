@@ -28,7 +28,8 @@ type frame struct {
 
 	packed   []byte    // a packed parameter block
 	offsets  []int     // where each parameter starts in it
-	pointers []uintptr // their addresses
+	pointers []uintptr // their addresses, then those of nothing
+	given    int       // of them, parameters of the last launch
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}

@@ -49,8 +49,9 @@ type LaunchConfig struct {
 // at most 32,764 bytes of them.
 var nothing [1 << 15]byte
 
-// spare is how many of them there may be.
-const spare = 64
+// maxParameters is more than compilers take: 4,096 bytes of parameters before sm_70's
+// limit was raised. A frame's list has as many, all of nothing but those of the launch.
+const maxParameters = 4096
 
 // Launch starts the kernel in the stream, which must be of the module's context. Its
 // parameters are in params, each from its offset on. They are copied before Launch
@@ -105,15 +106,22 @@ func (f *frame) point(call string, k *Function, block []byte) error {
 	}
 	base := unsafe.Pointer(unsafe.SliceData(block))
 	f.keep[0] = base
-	f.pointers = f.pointers[:0]
+	if len(f.offsets) > maxParameters {
+		return refused(call, "pass a structure instead", "%d parameters for %s", len(f.offsets), k)
+	}
+	if f.pointers == nil {
+		f.pointers = make([]uintptr, maxParameters)
+		f.given = len(f.pointers)
+	}
+	for i := range f.given {
+		f.pointers[i] = uintptr(unsafe.Pointer(&nothing))
+	}
+	f.given = 0
 	for i, at := range f.offsets {
 		if sizes != nil && sizes[i] > uint64(len(block)-at) {
 			return refused(call, "give what the kernel declares", "parameter %d of %s has %d bytes, of which there are %d", i, k, sizes[i], len(block)-at)
 		}
-		f.pointers = append(f.pointers, uintptr(unsafe.Add(base, at)))
-	}
-	for range spare {
-		f.pointers = append(f.pointers, uintptr(unsafe.Pointer(&nothing)))
+		f.pointers[i], f.given = uintptr(unsafe.Add(base, at)), i+1
 	}
 	return nil
 }
@@ -144,10 +152,7 @@ func (k *Function) launch(call string, f *frame, s *Stream, cfg LaunchConfig, bl
 	if err := f.point(call, k, block); err != nil {
 		return err
 	}
-	var params uintptr
-	if len(f.offsets) > 0 {
-		params = uintptr(unsafe.Pointer(unsafe.SliceData(f.pointers)))
-	}
+	params := uintptr(unsafe.Pointer(unsafe.SliceData(f.pointers)))
 	f.args = [12]uintptr{
 		k.handle, uintptr(g.X), uintptr(g.Y), uintptr(g.Z), uintptr(b.X), uintptr(b.Y), uintptr(b.Z),
 		uintptr(cfg.SharedBytes), s.handle, params, 0,

@@ -62,7 +62,7 @@ func (t *timeline) page(e lib.Event) {
 	if e.Kind == host.EventMiss {
 		b = append(append(append(b, `,"op":"`...), opNames[e.Op&3]...), '"')
 	}
-	b = strconv.AppendInt(append(b, `,"warp_mod_64":`...), int64(e.Stripe), 10)
+	b = strconv.AppendInt(append(b, `,"stripe":`...), int64(e.Stripe), 10)
 	if e.Failed {
 		b = append(b, `,"failed":true`...)
 	}

@@ -267,21 +267,19 @@ func (e *Engine) Ref(first, length uint64, shift uint8, name string) (layout.Arr
 func (e *Engine) IO() *bamio.Engine { return e.io }
 
 // Close ends the engine; dirty pages are lost unless Flush came before. When kernels
-// still run nothing is freed, and Close can be called again.
+// still run nothing is freed, and Close can be called again. Of who is told of accesses or
+// events it waits for Options.Deadline at most: after an ErrObserver the Engine is closed.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil
 	}
-	if err := e.release(); err != nil {
-		return err
-	}
-	e.closed = true
-	return nil
+	return e.release()
 }
 
-// release gives everything back, first what kernels might still use.
+// release gives everything back, first what kernels might still use. Once they cannot,
+// the engine is closed, whatever the rest says.
 func (e *Engine) release() error {
 	if e.attend != nil {
 		if err := e.attend.stop(); err != nil {
@@ -293,6 +291,7 @@ func (e *Engine) release() error {
 			return err
 		}
 	}
+	e.closed = true
 	if e.reuse != nil {
 		e.reuse.stop()
 	}
@@ -301,7 +300,7 @@ func (e *Engine) release() error {
 		errs = append(errs, e.attend.close())
 	}
 	if e.record != nil {
-		errs = append(errs, e.record.close())
+		errs = append(errs, e.record.close(e.o.Deadline))
 	}
 	if e.tell != nil {
 		errs = append(errs, e.tell.close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +64,8 @@ type teller struct {
 	clock  *clock
 	every  uint32
 	f      func([]Event)
-	done   chan struct{}
-	ended  sync.WaitGroup
+	*listening
+	within time.Duration // of close
 
 	taken, told, cut, waiting atomic.Uint64 // events: taken from the ring, told of, dropped, kept
 
@@ -83,7 +82,7 @@ func newTeller(ctx *cuda.Context, o *Options) (*teller, error) {
 	}
 	clear(m.Bytes())
 	return &teller{ring: eventRing{m.Bytes(), eventCount}, memory: m, every: uint32(max(o.EventsEvery, 1)), f: o.Events,
-		done: make(chan struct{}), open: map[uint32][]layout.Event{}}, nil
+		listening: newListening(), within: o.Deadline, open: map[uint32][]layout.Event{}}, nil
 }
 
 // log is what kernels find at first.
@@ -97,16 +96,14 @@ func (t *teller) start(ctx context.Context, k *kernels, gpu *cuda.Context) (err 
 	if t.clock, err = openClock(ctx, k, gpu, t.memory); err != nil {
 		return fmt.Errorf("the GPU's clock: %w", err)
 	}
-	t.ended.Go(t.run)
+	t.begin(t.run)
 	return nil
 }
 
 func (t *teller) close() error {
-	close(t.done)
-	t.ended.Wait()
-	var err error
+	err := t.end(t.within)
 	if t.clock != nil {
-		err = t.clock.close()
+		err = errors.Join(err, t.clock.close())
 	}
 	return errors.Join(err, t.memory.Close())
 }
@@ -141,18 +138,22 @@ func (t *teller) take() bool {
 	before := t.taken.Load()
 	n := before
 	now := t.clock.now.Load()
-	for n-before < takenAtOnce {
-		v, ok := t.ring.event(n)
-		if !ok {
-			break
+	t.look(func() {
+		for n-before < takenAtOnce {
+			v, ok := t.ring.event(n)
+			if !ok {
+				break
+			}
+			n++
+			t.sort(now, v)
 		}
-		n++
-		t.sort(now, v)
-	}
+		if n != before {
+			t.ring.took(n)
+		}
+	})
 	if n == before {
 		return false
 	}
-	t.ring.took(n)
 	if len(t.list) > 0 {
 		t.f(t.list)
 		t.told.Add(uint64(len(t.list)))

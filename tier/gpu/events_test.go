@@ -11,6 +11,7 @@ import (
 
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/libnvm"
+	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/libnvm/soft"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/gpu"
@@ -263,6 +264,28 @@ func TestStuckListener(t *testing.T) {
 		}
 		close(release)
 		w.close(t)
+	})
+}
+
+// TestCloseWithStuckListeners: a Close does not wait longer than the deadline for who is
+// told of accesses or events, and closes.
+func TestCloseWithStuckListeners(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		for name, s := range map[string]setup{
+			"events":  {events: func([]gpu.Event) { <-t.Context().Done() }},
+			"records": {observe: func([]gpu.Access) { <-t.Context().Done() }},
+		} {
+			s.policy, s.frames, s.spares, s.pages, s.deadline = policies[0], 8, 8, 40, 300*time.Millisecond
+			w := newWorld(t, ctx, s)
+			_ = w.Elements(t.Context(), w.ref(t, 0, 40*page, 0), tier.Read, []uint64{5}, gpu.Buffer{Bytes: make([]byte, 1)})
+			begun := time.Now()
+			if err := w.Close(); !errors.Is(err, gpu.ErrObserver) || time.Since(begun) > 20*time.Second {
+				t.Errorf("%s: %v after %v", name, err, time.Since(begun))
+			}
+			if err := errors.Join(w.Close(), drive.CloseAll(w.drives)); err != nil {
+				t.Errorf("%s, closed again: %v", name, err)
+			}
+		}
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +26,9 @@ type Recording struct {
 	Lost uint64 // accesses that it was too slow for
 }
 
-// ErrObserver says that Options.Observe does not keep up with kernels that have ended.
-var ErrObserver = errors.New("the observer of accesses has not taken them in time")
+// ErrObserver says that Options.Observe or Options.Events does not keep up with kernels
+// that have ended.
+var ErrObserver = errors.New("who is told of accesses or events has not taken them in time")
 
 // recordCount is the length of the ring of records, and recordRoom how many of them can
 // wait to be taken: the rest is for threads that have seen room at the same time, of
@@ -45,8 +45,7 @@ type recorder struct {
 	observe func([]Access)
 	list    []Access // the goroutine's
 	told    atomic.Uint64
-	done    chan struct{}
-	ended   sync.WaitGroup
+	*listening
 }
 
 func newRecorder(ctx *cuda.Context, observe func([]Access)) (*recorder, error) {
@@ -55,7 +54,7 @@ func newRecorder(ctx *cuda.Context, observe func([]Access)) (*recorder, error) {
 		return nil, fmt.Errorf("the ring of records: %w", err)
 	}
 	clear(m.Bytes())
-	return &recorder{ring: ring{m.Bytes(), recordCount}, memory: m, observe: observe, list: make([]Access, 0, recordRoom/4+1), done: make(chan struct{})}, nil
+	return &recorder{ring: ring{m.Bytes(), recordCount}, memory: m, observe: observe, list: make([]Access, 0, recordRoom/4+1), listening: newListening()}, nil
 }
 
 // describe tells kernels where the ring is, and how long they may wait for room.
@@ -65,12 +64,10 @@ func (r *recorder) describe(dev *layout.Engine) {
 	dev.RecordCount, dev.RecordRoom, dev.RecordWaitNS = uint32(recordCount), uint32(recordRoom), dev.PinDeadlineNS/2
 }
 
-func (r *recorder) start() { r.ended.Go(r.run) }
+func (r *recorder) start() { r.begin(r.run) }
 
-func (r *recorder) close() error {
-	close(r.done)
-	r.ended.Wait()
-	return r.memory.Close()
+func (r *recorder) close(within time.Duration) error {
+	return errors.Join(r.end(within), r.memory.Close())
 }
 
 // run takes what comes, and at the end what is there.
@@ -84,16 +81,20 @@ func (r *recorder) run() {
 		default:
 		}
 		r.list = r.list[:0]
-		for len(r.list) < cap(r.list) {
-			a, ok := r.ring.record(taken)
-			if !ok {
-				break
+		r.look(func() {
+			for len(r.list) < cap(r.list) {
+				a, ok := r.ring.record(taken)
+				if !ok {
+					break
+				}
+				r.list = append(r.list, a)
+				taken++
 			}
-			r.list = append(r.list, a)
-			taken++
-		}
+			if len(r.list) > 0 {
+				r.ring.took(taken)
+			}
+		})
 		if len(r.list) > 0 {
-			r.ring.took(taken)
 			r.observe(r.list)
 			r.told.Store(taken)
 			idle = 0

@@ -49,7 +49,7 @@ type Event struct {
 	Op     tier.Op
 	Failed bool
 	SM     int // multiprocessor
-	Stripe int // the number, modulo 64, by which the kernel's warps call themselves
+	Stripe int // the number, modulo 128, by which the kernel's warps call themselves
 }
 
 // began is the start of an event, or nothing when nobody listens.

@@ -1,0 +1,126 @@
+package tritier_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm/soft"
+	"github.com/tritier/tritier/tier/gpu"
+	"github.com/tritier/tritier/tier/gpu/gpufake"
+)
+
+// onFakeKernels runs f with kernels under the software GPU.
+func onFakeKernels(t *testing.T, f func(t *testing.T, fake *cudafake.GPU)) {
+	onGPU(t, func(t *testing.T, _ *cuda.Driver, fake *cudafake.GPU) {
+		if fake == nil || !gpufake.Available {
+			t.Skip("for the software GPU, whose kernels need cgo")
+		}
+		gpufake.Register(fake)
+		f(t, fake)
+	})
+}
+
+// dirtyOnDevice is a memory where kernels decide, with an array that is all dirty.
+func dirtyOnDevice(t *testing.T, c tritier.Config) (*tritier.Memory, *tritier.Array[uint64], []uint64) {
+	t.Helper()
+	c.Create, c.PageSize, c.T1, c.T2, c.Buffers, c.Engine = true, page, 8*page, 8*page, 8*page, tritier.EngineGPU
+	m := openGPU(t, c)
+	a, err := tritier.NewArray[uint64](t.Context(), m, "a", 12*page/8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]uint64, a.Len())
+	for i := range want {
+		want[i] = uint64(i)*7 + 1
+	}
+	if err := a.Write(t.Context(), 0, want); err != nil {
+		t.Fatal(err)
+	}
+	return m, a, want
+}
+
+// TestCloseInTimeOnDevice: a Close that ends early, or that finds kernels running, leaves
+// the memory open and loses nothing.
+func TestCloseInTimeOnDevice(t *testing.T) {
+	for _, kind := range []string{"ended context", "hanging kernel", "hanging flush"} {
+		t.Run(kind, func(t *testing.T) {
+			onFakeKernels(t, func(t *testing.T, fake *cudafake.GPU) {
+				store := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"
+				m, a, want := dirtyOnDevice(t, tritier.Config{Store: store, Timeout: 2 * time.Second})
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				switch kind {
+				case "ended context":
+					cancel()
+				case "hanging kernel":
+					fake.Hang()
+					var running *gpu.RunningError
+					if err := a.Read(ctx, 0, make([]uint64, 10)); !errors.As(err, &running) {
+						t.Errorf("a read that hangs: %v", err)
+					}
+					ctx = t.Context()
+				case "hanging flush":
+					fake.Hang()
+				}
+				if err := m.Close(ctx); !errors.Is(err, tritier.ErrNotClosed) {
+					t.Errorf("close: %v", err)
+				}
+				fake.Release()
+				await(t, func() bool { return a.Read(t.Context(), 0, make([]uint64, 10)) == nil })
+				closeMemory(t, m)
+				again := open(t, tritier.Config{Store: store, T1: 8 * page, Buffers: 8 * page})
+				b, err := tritier.OpenArray[uint64](t.Context(), again, "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, b, want)
+			})
+		})
+	}
+}
+
+// await waits until something holds.
+func await(t *testing.T, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come to hold")
+		}
+	}
+}
+
+// TestGoneDriveOnDevice: a memory whose drive is gone closes, says what is lost, and
+// gives its store back.
+func TestGoneDriveOnDevice(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		f := &faultFunc{f: func(*soft.CommandInfo) soft.Fault { return soft.Fault{Gone: true} }}
+		c := withFaults(f, "file:"+filepath.Join(t.TempDir(), "s")+"?size=8MiB")
+		c.Timeout = 2 * time.Second
+		m, a, _ := dirtyOnDevice(t, c)
+		if err := m.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Write(t.Context(), 0, make([]uint64, 4*page/8)); err != nil {
+			t.Fatal(err)
+		}
+		f.on.Store(true)
+		if err := a.Read(t.Context(), 0, make([]uint64, a.Len())); err == nil {
+			t.Error("a read of a drive that is gone")
+		}
+		f.on.Store(false)
+		var lost *tritier.FlushError
+		if err := m.Close(t.Context()); !errors.As(err, &lost) || lost.Failed == 0 {
+			t.Errorf("Close says nothing of what is lost: %v", err)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Errorf("Close again: %v", err)
+		}
+		closeMemory(t, open(t, tritier.Config{Store: c.Store, T1: 4 * page, Buffers: 8 * page}))
+	})
+}
