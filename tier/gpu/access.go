@@ -54,8 +54,10 @@ func (e *Engine) Elements(ctx context.Context, ref layout.ArrayRef, op tier.Op, 
 			return err
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return err
+	}
+	defer e.mu.leave()
 	if err := e.ready(ctx); err != nil {
 		return err
 	}
@@ -94,8 +96,10 @@ func (e *Engine) Run(ctx context.Context, ref layout.ArrayRef, op tier.Op, first
 	if err := buf.holds(n, ref.ElementShift); err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return err
+	}
+	defer e.mu.leave()
 	if err := e.ready(ctx); err != nil {
 		return err
 	}
@@ -167,8 +171,10 @@ func (e *Engine) report() cuda.Ptr { return e.shared.DevicePtr().Add(reportAt) }
 // *AccessError names pages that are not written, with ErrFenced those of which an older
 // write may still be carried out; they stay dirty, for a Flush once the drive has answered.
 func (e *Engine) Flush(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return err
+	}
+	defer e.mu.leave()
 	if err := e.ready(ctx); err != nil {
 		return err
 	}

@@ -50,8 +50,10 @@ func (e *Engine) tables(ctx context.Context) (t tables, err error) {
 // owns the place that its entry names and no other, copies in T2 are those of clean
 // pages in T1, and the counters are conserved. No kernel may run.
 func (e *Engine) Check(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return err
+	}
+	defer e.mu.leave()
 	if e.closed {
 		return ErrClosed
 	}
@@ -199,8 +201,10 @@ func (t *tables) fencing() error {
 
 // Dirty is the number of pages whose newest bytes T3 lacks. No kernel may run.
 func (e *Engine) Dirty(ctx context.Context) (n int, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer e.mu.leave()
 	if e.closed {
 		return 0, ErrClosed
 	}
@@ -218,8 +222,10 @@ func (e *Engine) Dirty(ctx context.Context) (n int, err error) {
 // carried out is a *PageError with ErrFenced, and nothing is dropped: what is put in its
 // place could be written over. A Flush that succeeds ends that.
 func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return err
+	}
+	defer e.mu.leave()
 	if err := e.ready(ctx); err != nil {
 		return err
 	}

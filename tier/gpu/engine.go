@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -37,7 +36,7 @@ type Engine struct {
 	mover  layout.Mover // as kernels have it at first
 	attend *attendant   // nil when kernels move pages both ways
 
-	mu      sync.Mutex // guards stream, stage, index, the report, and the rest
+	mu      gate // guards stream, stage, index, the report, and the rest
 	closed  bool
 	late    []late // kernels that did not end when they were asked to
 	stopped bool   // kernels were asked to end, and not yet resumed
@@ -61,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, ctx: o.GPU}
+	e := &Engine{o: o, ctx: o.GPU, mu: newGate()}
 	if err := e.open(ctx, d); err != nil {
 		return nil, errors.Join(err, e.release())
 	}
@@ -270,8 +269,8 @@ func (e *Engine) IO() *bamio.Engine { return e.io }
 // still run nothing is freed, and Close can be called again. Of who is told of accesses or
 // events it waits for Options.Deadline at most: after an ErrObserver the Engine is closed.
 func (e *Engine) Close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	_ = e.mu.enter(context.Background()) // cannot fail
+	defer e.mu.leave()
 	if e.closed {
 		return nil
 	}

@@ -207,8 +207,10 @@ func event(v layout.Event, start time.Time) Event {
 // says how much that was and what was left out. The error is ErrObserver when that takes
 // longer than Options.Deadline, or says why the clocks could not be compared.
 func (e *Engine) Told(ctx context.Context) (told Told, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return told, err
+	}
+	defer e.mu.leave()
 	if e.closed {
 		return told, ErrClosed
 	}

@@ -62,3 +62,9 @@ func (e *Engine) Whole(ctx context.Context) error {
 
 // Over is what kernels are told: below which request no copy is in flight.
 func (e *Engine) Over() uint64 { return binary.LittleEndian.Uint64(e.shared.Bytes()[moverAt:]) }
+
+// Enter keeps other calls out until what it returns is called.
+func (e *Engine) Enter() (leave func()) {
+	e.mu <- struct{}{}
+	return e.mu.leave
+}

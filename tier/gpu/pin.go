@@ -14,8 +14,10 @@ import (
 // *RunningError any of the pages can be: when T1 is too small, an *AccessError says in
 // Needed what would do.
 func (e *Engine) Pin(ctx context.Context, pages []uint64) ([]int32, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.mu.leave()
 	if err := e.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -39,8 +41,10 @@ func (e *Engine) Pin(ctx context.Context, pages []uint64) ([]int32, error) {
 
 // Unpin takes back a Pin of pages, which gave frames.
 func (e *Engine) Unpin(ctx context.Context, pages []uint64, frames []int32) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return err
+	}
+	defer e.mu.leave()
 	if err := e.ready(ctx); err != nil {
 		return err
 	}

@@ -136,8 +136,10 @@ func (e *Engine) observed(ctx context.Context) error {
 // ended, and says how many those were. Batch calls wait by themselves. The error is
 // ErrObserver when that takes longer than Options.Deadline.
 func (e *Engine) Recorded(ctx context.Context) (r Recording, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return r, err
+	}
+	defer e.mu.leave()
 	if e.closed {
 		return r, ErrClosed
 	}

@@ -57,8 +57,10 @@ func (e *Engine) copyBack(ctx context.Context, at uint64, b []byte) error {
 
 // Stats reads the counters, also while kernels run; then they need not add up.
 func (e *Engine) Stats(ctx context.Context) (s Stats, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.enter(ctx); err != nil {
+		return s, err
+	}
+	defer e.mu.leave()
 	if e.closed {
 		return s, ErrClosed
 	}

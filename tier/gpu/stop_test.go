@@ -295,3 +295,30 @@ func batches(t *testing.T, w *world, check func(what string, err error, n int)) 
 		}
 	})
 }
+
+// TestCallsWaitInTime: a call that waits for another gives up when its own context ends.
+func TestCallsWaitInTime(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		w := newWorld(t, ctx, setup{policy: policies[0], frames: 8, spares: 8, pages: 40})
+		ref := w.ref(t, 0, 40*page, 0)
+		undo := w.Enter()
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		for name, call := range map[string]func() error{
+			"Elements": func() error {
+				return w.Elements(short, ref, tier.Read, []uint64{5}, gpu.Buffer{Bytes: make([]byte, 1)})
+			},
+			"Run":   func() error { return w.Run(short, ref, tier.Read, 0, 1, gpu.Buffer{Bytes: make([]byte, 1)}) },
+			"Flush": func() error { return w.Flush(short) },
+			"Stats": func() error { _, err := w.Stats(short); return err },
+			"Check": func() error { return w.Check(short) },
+			"Pin":   func() error { _, err := w.Pin(short, []uint64{1}); return err },
+		} {
+			if err := call(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		undo()
+		w.close(t)
+	})
+}

@@ -101,8 +101,8 @@ func (e *Engine) Watch(ctx context.Context, work bamio.Work) error {
 	if !asked && e.record == nil && e.tell == nil {
 		return watched
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	_ = e.mu.enter(context.Background()) // whatever ctx says: it cannot fail
+	defer e.mu.leave()
 	if e.closed {
 		return watched
 	}
