@@ -49,15 +49,15 @@ type LaunchConfig struct {
 // at most 32,764 bytes of them.
 var nothing [1 << 15]byte
 
-// maxParameters is more than compilers take: 4,096 bytes of parameters before sm_70's
-// limit was raised. A frame's list has as many, all of nothing but those of the launch.
+// maxParameters bounds a launch. A frame's list has as many, all of nothing but those of
+// the launch.
 const maxParameters = 4096
 
 // Launch starts the kernel in the stream, which must be of the module's context. Its
 // parameters are in params, each from its offset on. They are copied before Launch
 // returns. A fault of the kernel shows up in later calls. From CUDA 12.4 on, more
-// parameters than the kernel has are refused, and bytes that are missing; parameters
-// that are left out are 0.
+// parameters than the kernel has are refused, and bytes that are missing at the block's
+// end; parameters that are left out are 0.
 //
 // The parameters are named to the driver one by one. A packed block would have to
 // have them where the compiler did, which is not where C's alignment says when a
