@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:edeb8e8b015974a48a2b63fe30114789e661d29c71012c6cdca3b90e834eedc8
+// sha256:a1b3677060599df3be6a0827041b59de75f37c393402f511ea3f845935bedc5c
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

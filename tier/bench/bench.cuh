@@ -20,7 +20,8 @@ TRITIER_DEVICE uint64_t mix(uint64_t x) {
     return x ^ x >> 33;
 }
 
-TRITIER_DEVICE uint64_t thread_number() { return blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; }
+// thread_number is plain, or clang makes each index of a loop a sum of two.
+TRITIER_DEVICE uint64_t thread_number() { return plain(blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x); }
 TRITIER_DEVICE uint64_t thread_count() { return gridDim.x * static_cast<uint64_t>(blockDim.x); }
 TRITIER_DEVICE uint64_t sum_of(const Quad& v) { return static_cast<uint64_t>(v.x) + v.y + v.z + v.w; }
 TRITIER_DEVICE uint64_t sum_of(uint32_t v) { return v; }

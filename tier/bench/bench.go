@@ -68,6 +68,9 @@ type Result struct {
 	Ratio   float64       `json:"ratio,omitempty"`
 	// Accesses of the engine in a run: of hits, one for each page that a warp reads at once.
 	Accesses uint64 `json:"accesses,omitempty"`
+	// How often T2's order was compacted in all runs, and how long that took.
+	Compactions uint64        `json:"compactions,omitempty"`
+	Compacting  time.Duration `json:"compacting_ns,omitempty"`
 }
 
 // Rate is the amount per second.

@@ -41,7 +41,7 @@ func TestBench(t *testing.T) {
 				t.Error(err)
 			}
 			for _, r := range list {
-				t.Logf("%-36s %8.2f G%s/s  ratio %.2f  (%v to %v)  %d accesses", r.Name, r.Rate()/1e9, r.Unit, r.Ratio, r.Fastest, r.Slowest, r.Accesses)
+				t.Logf("%-36s %8.2f G%s/s  ratio %.2f  (%v to %v)  %d accesses, %d compactions in %v", r.Name, r.Rate()/1e9, r.Unit, r.Ratio, r.Fastest, r.Slowest, r.Accesses, r.Compactions, r.Compacting)
 			}
 		})
 	}

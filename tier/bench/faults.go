@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/tier"
@@ -64,7 +65,10 @@ func faults(ctx context.Context, c Config, op tier.Op, policy, what string) (lis
 		if err != nil {
 			return list, err
 		}
-		list = append(list, result(fmt.Sprintf("faults from T2, %d warps, %s", warps, what), pages*page, "bytes", times))
+		one := result(fmt.Sprintf("faults from T2, %d warps, %s", warps, what), pages*page, "bytes", times)
+		one.Compactions = after.Device.Compactions - before.Device.Compactions
+		one.Compacting = time.Duration(after.Device.CompactionNS - before.Device.CompactionNS)
+		list = append(list, one)
 	}
 	return list, nil
 }

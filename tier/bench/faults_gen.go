@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a7afd40accd7d34ac855fa9554283087a5ca6aae8fd840b7d9b2a50f531a1a1d
+// sha256:c7a2d1c7cc6ba97aaddc7e5d57333593713e089a66da40179e8d30d24692c812
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -34,7 +34,7 @@ TRITIER_DEVICE void raw_all(const T* a, uint64_t n, uint64_t* sum) {
 template <class T>
 TRITIER_DEVICE void tiered_all(const array_ref<T>& a, uint64_t n, uint64_t* sum) {
     uint64_t s = 0;
-    for (uint64_t i = thread_number(); i < n; i += thread_count()) s += sum_of(a[i]);
+    for (uint64_t i = thread_number(), step = thread_count(); i < n; i += step) s += sum_of(a[i]);
     add_sum(sum, s);
 }
 

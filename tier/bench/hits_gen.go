@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:685b6c9efc1930986998edee5dccbe58cb41c15be9fff4da4fd6ee16190b8da1
+// sha256:e393a4df7e4409a4cf8dfd67e05c9288c13ce88c0057adfd7f2c0583e5490e97
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "acquire.cuh"
-#include "glance.cuh"
+#include "hit.cuh"
 #include "store_drive.cuh"
 
 namespace tritier {
@@ -28,7 +28,7 @@ struct array_ref;
 // load_here is load by the lanes that are here, for all that is no plain hit. Its few
 // arguments fit into registers.
 template <class T, class S>
-TRITIER_SLOW Loaded<T> load_here(uint64_t engine, uint64_t first_page, uint64_t length, uint64_t i);
+TRITIER_SLOW Loaded<T> load_here(uint64_t engine, uint32_t first_page, uint64_t length, uint64_t i);
 
 template <class T, class S>
 struct array_ref : ArrayRef {
@@ -46,7 +46,7 @@ struct array_ref : ArrayRef {
     }
 
     // page_of is the engine's page that holds element i; offset_of where in it.
-    TRITIER_DEVICE uint64_t page_of(uint64_t i) const { return first_page + ((i * sizeof(T)) >> page_shift); }
+    TRITIER_DEVICE uint64_t page_of(uint64_t i) const { return uint64_t{first_page} + ((i * sizeof(T)) >> page_shift); }
     TRITIER_DEVICE uint64_t offset_of(uint64_t i) const { return (i * sizeof(T)) & ((1ull << page_shift) - 1); }
     TRITIER_DEVICE void* element_at(uint32_t frame, uint64_t i) const {
         return reinterpret_cast<void*>(frame_memory + (static_cast<uint64_t>(frame) << page_shift) + offset_of(i));
@@ -62,10 +62,10 @@ struct array_ref : ArrayRef {
 #if TRITIER_GPU
         T v;
         *status = kTierOk;
-        if (load_found(i, &v)) {
+        if (load_hit(*this, i, &v)) {
             return v;
         }
-        Loaded<T> l = far_call(&load_here<T, S>, flags & kNever)(engine, first_page, length, i);
+        Loaded<T> l = far_call(&load_here<T, S>, never(flags))(engine, first_page, length, i);
         *status = l.status;
         return l.value;
 #else
@@ -114,43 +114,6 @@ struct array_ref : ArrayRef {
 #endif
     }
 private:
-#if TRITIER_GPU
-    // load_found is load in as few instructions as can be and without a branch: a kernel
-    // that finds all that it reads is bound by them. True: all lanes that are here have
-    // found their elements, and nobody has to be told but the count of hits.
-    TRITIER_DEVICE bool load_found(uint64_t i, T* v) const {
-        uint32_t lanes = __activemask();
-        bool in = i < length;
-        uint64_t at = (in ? i : 0) * sizeof(T); // element 0 is as good as another
-        uint32_t bytes = 1u << page_shift, page = static_cast<uint32_t>(first_page) + static_cast<uint32_t>(at >> page_shift);
-        const uint64_t* entry = reinterpret_cast<const uint64_t*>(entries) + page;
-        uint64_t first = first_look(entry);
-        bool found = state_of(first) == kResidentT1;
-        uint32_t frame = found ? location_of(first) : 0;
-        *v = load_element<T>(reinterpret_cast<const void*>(frame_memory + static_cast<uint64_t>(frame) * bytes + (static_cast<uint32_t>(at) & (bytes - 1))));
-        // While the element is on its way. All lanes take part in a shuffle: none may be
-        // behind an && that some do not pass.
-        uint64_t e = reinterpret_cast<uint64_t>(entry);
-        bool same = e == broadcast(lanes, e, leader(lanes));
-        uint64_t second = second_look(entry, *v, flags & kNever);
-        uint32_t seen = (flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
-        bool good = (in & found & same_place(first, second) & ((static_cast<uint32_t>(second) & (seen | kSampled)) == seen)) != 0;
-        uint32_t pages = 1;
-        if (!__all_sync(lanes, (good & same) != 0) && !several(lanes, good, e, &pages)) {
-            return false;
-        }
-        count_if((lanes & lanes_below()) == 0, &(reinterpret_cast<Stripe*>(stripes) + clock_low() / 4 % kStripes)->hits, pages);
-        return true;
-    }
-    // several counts the pages of lanes that have found more than one, of one engine: all
-    // else is no hot path.
-    TRITIER_DEVICE bool several(uint32_t lanes, bool good, uint64_t entry, uint32_t* pages) const {
-        bool one = entries == broadcast(lanes, entries, leader(lanes));
-        uint32_t mates = peers(lanes, static_cast<uint32_t>(entry >> 3));
-        *pages = count_bits(__ballot_sync(lanes, (mates & lanes_below()) == 0));
-        return __all_sync(lanes, (good & one) != 0) != 0;
-    }
-#endif
     // glance reads an element without a pin: the page was in the same frame before and
     // after. *e is its entry.
     TRITIER_DEVICE bool glance(uint64_t page, uint64_t i, T* v, uint64_t* e) const {
@@ -160,7 +123,7 @@ TRITIER_NO_UNROLL
         for (uint32_t tries = 0; tries < 3; tries++) {
             if (state_of(first) == kResidentT1) {
                 *v = load_element<T>(element_at(location_of(first), i));
-                *e = second_look(entry, *v, flags & kNever);
+                *e = second_look(entry, *v, never(flags));
                 if (same_place(first, *e)) {
                     return true;
                 }
@@ -244,7 +207,7 @@ TRITIER_DEVICE T array_ref<T, S>::load(const G& g, const Context<S>& t, uint64_t
 }
 
 template <class T, class S>
-TRITIER_SLOW Loaded<T> load_here(uint64_t engine, uint64_t first_page, uint64_t length, uint64_t i) {
+TRITIER_SLOW Loaded<T> load_here(uint64_t engine, uint32_t first_page, uint64_t length, uint64_t i) {
     const Engine* e = reinterpret_cast<const Engine*>(engine);
     array_ref<T, S> a;
     a.engine = engine;

@@ -17,7 +17,7 @@
 namespace tritier {
 namespace tier {
 
-constexpr uint32_t kTierVersion = 3;
+constexpr uint32_t kTierVersion = 4;
 
 // How T1's victim is found. Both go round the frames by one hand.
 enum : uint32_t { kT1Clock = 0, kT1Fifo = 1 };
@@ -91,6 +91,8 @@ struct alignas(128) Counts {
     uint64_t copies_saved;    // of the demotions, those of pages whose clean copy was still in T2: no bytes moved
     uint64_t retaken_slots;   // of these, slots that were taken back, since the drive is done with them
     uint64_t lost_records;    // accesses that should have been recorded, and the CPU was too slow for
+    uint64_t compactions;     // of T2's order: everybody who puts a page into it waits
+    uint64_t compaction_ns;   // that these took, waiting for the others included
 };
 
 // The edges between tiers: the places of tier/host's EdgeNames.
@@ -263,7 +265,7 @@ struct alignas(64) Engine {
     uint32_t slots;     // t2_frames and the spare ones, at least one
     uint32_t log_size;  // of T2's order: at least 2, and 2 * t2_frames
 
-    uint64_t entries;      // uint64_t[pages]
+    uint64_t entries;      // uint64_t[pages + 1]: the last is no page, see ArrayRef.nowhere
     uint64_t reuse;        // ReusePage[pages], gmt-reuse only
     uint64_t frame_owner;  // uint32_t[frames]: page, or kFreeMark and the next free one
     uint64_t frame_memory; // frames << page_shift bytes, aligned to a page
@@ -317,8 +319,9 @@ struct alignas(16) ArrayRef {
     uint64_t engine;
     uint64_t entries;      // Engine.entries, frame_memory and stripes, to save loads
     uint64_t frame_memory;
-    uint64_t first_page;
-    uint64_t length; // elements
+    uint32_t first_page;
+    uint32_t nowhere; // a page that has an entry, never in T1: where indices that are none are looked for
+    uint64_t length;  // elements
     uint64_t name;   // hash of the array's name
     uint64_t stripes;
 };

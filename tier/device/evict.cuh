@@ -9,6 +9,7 @@
 //   - A victim that it has claimed (Demoting) is either moved or put back.
 #pragma once
 
+#include "compact.cuh"
 #include "events.cuh"
 #include "move.cuh"
 #include "t2copy.cuh"
@@ -32,6 +33,8 @@ struct Fill {
     uint32_t frame;    // what it gets
     uint32_t at;       // of an error: the page that it is about
     const void* whole; // of an overwrite: the page's new bytes
+    uint32_t to;       // slot that the victim's bytes are in or on their way to: it is still Demoting; or kNone
+    Victim victim;     // then
 };
 
 // put_back ends a claim of T1's victim: it stays.
@@ -259,7 +262,30 @@ TRITIER_SLOW bool become_copy(const G& g, const Context<S>& t, const Victim& v) 
     return true;
 }
 
-// demote moves T1's victim to T2.
+// end_demotion makes T1's victim, whose bytes have been sent to its slot, a page of T2. What
+// it publishes waits until they are there.
+template <class G, class S>
+TRITIER_SLOW void end_demotion(const G& g, const Context<S>& t, Fill* f) {
+    const Victim& v = f->victim;
+    if (g.leads()) {
+        store_relaxed_gpu(t.slot_owner() + f->to, v.page);
+    }
+    uint32_t status = insert_order(g, t, f->to);
+    if (g.leads()) {
+        Counts* c = t.counts();
+        count(&c->evictions);
+        count(&c->demotions);
+        count(&c->bytes_demoted, t.page_bytes());
+        publish(t.entries + v.page, moved(v.word, kDemoting, v.frame), left(moved(v.word, kResidentT2, f->to)));
+        if (status != kTierOk) {
+            note_error(t, v.page, status); // the page is safe, but T2 will not let it go by itself
+        }
+    }
+    f->to = kNone;
+}
+
+// demote moves T1's victim to T2. If another page comes from T2 in its place, end_demotion
+// is left to the caller: bytes go both ways at once then.
 template <class G, class S>
 TRITIER_SLOW uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Victim& v) {
     uint32_t slot;
@@ -286,18 +312,11 @@ TRITIER_SLOW uint32_t demote(const G& g, const Context<S>& t, Fill* f, const Vic
     }
     if (g.leads()) {
         count_move(t, kT1ToT2, begun, v.page);
-        store_relaxed_gpu(t.slot_owner() + to, v.page);
     }
-    status = insert_order(g, t, to);
-    if (g.leads()) {
-        Counts* c = t.counts();
-        count(&c->evictions);
-        count(&c->demotions);
-        count(&c->bytes_demoted, t.page_bytes());
-        publish(t.entries + v.page, moved(v.word, kDemoting, v.frame), left(moved(v.word, kResidentT2, to)));
-        if (status != kTierOk) {
-            note_error(t, v.page, status); // the page is safe, but T2 will not let it go by itself
-        }
+    f->to = to;
+    f->victim = v;
+    if (f->slot == kNone) {
+        end_demotion(g, t, f);
     }
     return kTierOk;
 }
@@ -322,6 +341,9 @@ TRITIER_DEVICE uint32_t take_frame(const G& g, const Context<S>& t, Fill* f) {
         if (status != kTierOk || v.page == kNone) {
             return status;
         }
+        // Who reads without a pin must see the entry change before the frame. Here nothing is
+        // on its way yet that a fence would wait for.
+        fence_acq_rel_gpu();
         uint32_t fate = kToT3;
         if (g.leads() && (fixed(&t.e->t2_frames) != 0 || fixed(&t.e->placer) == kGmtReuse)) {
             fate = fate_of(t, v.page, (v.word & kDirty) != 0, f->now, again);
@@ -339,8 +361,6 @@ TRITIER_DEVICE uint32_t take_frame(const G& g, const Context<S>& t, Fill* f) {
         if (fixed(&t.e->copies) == 0 || !become_copy(g, t, v)) {
             status = t2 ? demote(g, t, f, v) : bypass_t2(g, t, f, v);
         }
-        // Who reads without a pin must see the entry change before the frame.
-        fence_acq_rel_gpu();
         g.sync();
         return status;
     }

@@ -119,6 +119,9 @@ TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
             store_relaxed_gpu(t.frame_owner() + f->frame, f->page);
         }
         status = load_page(g, t, f);
+        if (f->to != kNone) {
+            end_demotion(g, t, f);
+        }
     } else {
         f->frame = kNone;
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "acquire.cuh"
+#include "compact.cuh"
 
 namespace tritier {
 namespace tier {

@@ -20,6 +20,9 @@ namespace tier {
 
 constexpr uint32_t kNever = 1u << 15; // in ArrayRef.flags: not set, ever
 
+// never is 0, and no compiler knows: the lowest bit of a word, which every element has.
+TRITIER_DEVICE uint32_t never(uint32_t flags) { return flags >> 15; }
+
 // same_lanes are the lanes of the group that hold the same v.
 TRITIER_DEVICE uint32_t same_lanes(const Solo&, uint32_t) { return 1; }
 #if TRITIER_GPU
@@ -141,22 +144,27 @@ TRITIER_DEVICE uint64_t first_look(const uint64_t* entry) {
 #endif
 }
 
+#if TRITIER_GPU
+// hung_on is the address at, made when v has come: zero is 0.
+template <class T>
+TRITIER_DEVICE uint64_t hung_on(uint64_t at, const T& v, uint32_t zero) {
+    uint32_t word = 0;
+    if constexpr (sizeof(T) > 4) {
+        uint32_t part[sizeof(T) / 4];
+        __builtin_memcpy(part, &v, sizeof(T));
+        for (uint32_t p : part) word |= p;
+    } else {
+        __builtin_memcpy(&word, &v, sizeof(T));
+    }
+    return at | (word & zero);
+}
+#endif
+
 // second_look reads an entry after v was read. zero is 0.
 template <class T>
 TRITIER_DEVICE uint64_t second_look(const uint64_t* entry, const T& v, uint32_t zero) {
 #if TRITIER_GPU
-    uint64_t w = 0;
-    if constexpr (sizeof(T) == 16) {
-        uint64_t both[2];
-        __builtin_memcpy(both, &v, 16);
-        w = both[0] | both[1];
-    } else {
-        __builtin_memcpy(&w, &v, sizeof(T));
-    }
-    if constexpr (sizeof(T) == 1) {
-        w = w << 8 | w << 15; // to where zero's bit is: a byte by itself has none there, as compilers know
-    }
-    return load_frame(entry + (static_cast<uint32_t>(w | w >> 32) & zero));
+    return load_frame(reinterpret_cast<const uint64_t*>(hung_on(reinterpret_cast<uint64_t>(entry), v, zero)));
 #else
     static_cast<void>(v);
     static_cast<void>(zero);

@@ -3,8 +3,7 @@
 // The log is a ring of slots, oldest first. slot_order says where in the log a
 // slot's page stands; a page that leaves T2 clears it, and its entry in the log
 // is dead. Dead entries are dropped when they come to the head; when the log is
-// full of them, one group moves the live ones together, in order, while nobody
-// else is in the log.
+// full of them, one group moves the live ones together (compact.cuh).
 //
 // Entry number n (a 64-bit ticket) is in log[n % log_size]: bit 31 says that it
 // is written, bit 30 in which lap, the rest is the slot. Whoever drops it writes
@@ -47,11 +46,12 @@ TRITIER_DEVICE uint32_t enter_log(const Context<S>& t, uint32_t* users) {
         atomic_add_relaxed_gpu(gate, 0u - 1);
         while ((load_relaxed_gpu(gate) & kCompacting) != 0) {
             // Who moves a page must not leave it without its place because
-            // kernels were asked to end, and a compaction is short.
+            // kernels were asked to end, and a compaction is short: a millisecond, or a
+            // hundred while hundreds of groups poll this word without a rest.
             if (wait.over(t.e) == kWaitTimeout) {
                 return kWaitTimeout;
             }
-            relax();
+            nanosleep(4000);
         }
     }
 }
@@ -144,117 +144,6 @@ TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot, uint64_t*
     store_release_gpu(log_at(t, n), log_lap(t, n) | slot);
     leave_log(t);
     return status == kWaitTimeout ? kBroken : kTierOk;
-}
-
-// close_log waits until nobody else is in the log; false: another compacts it,
-// or somebody does not leave.
-template <class S>
-TRITIER_DEVICE bool close_log(const Context<S>& t) {
-    uint32_t* gate = &t.hot()->log_gate;
-    if ((atomic_or_acquire_gpu(gate, kCompacting) & kCompacting) != 0) {
-        return false;
-    }
-    Wait wait = Wait::start();
-    while (load_acquire_gpu(gate) != kCompacting) {
-        if (wait.over(t.e) == kWaitTimeout) {
-            atomic_and_release_gpu(gate, ~kCompacting);
-            return false;
-        }
-        relax();
-    }
-    return true;
-}
-
-constexpr uint32_t kMovedAtOnce = 8; // entries of a lane: loads in flight while all others wait
-
-// compact moves the live entries to the log's young end, in order.
-// Of the many groups that find it full at once only the first does: when it begins
-// elsewhere than at full_at, another has. Each that closed it for nothing would have all
-// others wait until everybody is out.
-template <class G, class S>
-TRITIER_SLOW void compact(const G& g, const Context<S>& t, uint64_t full_at) {
-    Hot* h = t.hot();
-    uint64_t head = 0, tail = 0;
-    uint32_t closed = 0;
-    if (g.leads() && load_relaxed_gpu(&h->log_head) == full_at && close_log(t)) {
-        head = load_relaxed_gpu(&h->log_head);
-        tail = load_relaxed_gpu(&h->log_tail);
-        closed = 1;
-        uint32_t size = fixed(&t.e->log_size);
-        if (tail - head <= size / 2 + size / 8) {
-            atomic_and_release_gpu(&h->log_gate, ~kCompacting);
-            closed = 0;
-        }
-    }
-    if (from_leader(g, closed) == 0) {
-        return;
-    }
-    head = from_leader(g, head);
-    tail = from_leader(g, tail);
-    g.sync(); // what the leader has acquired, all lanes have
-    uint64_t to = tail;
-    for (uint64_t end = tail; end > head;) {
-        uint64_t span = kMovedAtOnce * g.size() < end - head ? kMovedAtOnce * g.size() : end - head;
-        uint32_t slot[kMovedAtOnce];
-        bool live[kMovedAtOnce];
-TRITIER_UNROLL
-        for (uint32_t k = 0; k < kMovedAtOnce; k++) {
-            uint64_t at = k * g.size() + g.rank();
-            live[k] = at < span;
-            slot[k] = (live[k] ? load_relaxed_gpu(log_at(t, end - 1 - at)) : 0) & kMaxLocation;
-        }
-TRITIER_UNROLL
-        for (uint32_t k = 0; k < kMovedAtOnce; k++) {
-            uint64_t at = k * g.size() + g.rank();
-            if (live[k]) {
-                live[k] = load_relaxed_gpu(t.slot_order() + slot[k]) == order_mark(end - 1 - at);
-                store_relaxed_gpu(log_at(t, end - 1 - at), 0);
-            }
-        }
-        g.sync(); // the places of this round are empty before they are filled again
-TRITIER_UNROLL
-        for (uint32_t k = 0; k < kMovedAtOnce; k++) {
-            uint64_t n = end - 1 - (k * g.size() + g.rank());
-            uint32_t votes = g.ballot(live[k]);
-            uint64_t place = to - 1 - bits_below(votes, g.lane());
-            // A page may leave T2 right now: its order is 0 then and stays 0.
-            if (live[k] && place != n) {
-                atomic_cas_relaxed_gpu(t.slot_order() + slot[k], order_mark(n), order_mark(place));
-            }
-            if (live[k]) {
-                store_relaxed_gpu(log_at(t, place), log_lap(t, place) | slot[k]);
-            }
-            to -= count_bits(votes);
-        }
-        end -= span;
-        g.sync();
-    }
-    if (g.leads()) {
-        store_relaxed_gpu(&h->log_head, to);
-        atomic_and_release_gpu(&h->log_gate, ~kCompacting);
-    }
-    g.sync();
-}
-
-// insert_order makes the page in slot T2's youngest. The group owns the page.
-template <class G, class S>
-TRITIER_SLOW uint32_t insert_order(const G& g, const Context<S>& t, uint32_t slot) {
-    Wait wait = Wait::start();
-    for (;;) {
-        uint32_t status = kTierOk;
-        uint64_t full_at = 0; // the leader's
-        if (g.leads()) {
-            status = try_insert(t, slot, &full_at);
-            if (status == kLogFull && wait.over(t.e) == kWaitTimeout) {
-                status = kBroken; // full of live entries: more pages than T2 has places
-            }
-        }
-        status = from_leader(g, status);
-        if (status != kLogFull) {
-            return status;
-        }
-        compact(g, t, full_at);
-    }
 }
 
 // leave_order takes the page in slot out; the caller owns the page.

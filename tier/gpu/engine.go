@@ -163,7 +163,7 @@ func (e *Engine) fill(d decision) error {
 		e.table(&e.dev.Fenced, 4*fencedWords(o.Pages), nil),
 		e.table(&e.dev.Fences, 8*uint64(slots), nil),
 		e.table(&e.dev.Log, 4*uint64(e.dev.LogSize), nil),
-		put(&e.dev.Stripes, encode(make([]layout.Stripe, layout.Stripes))),
+		e.stripes(),
 		put(&e.dev.Moves, encode(make([]layout.Moves, layout.MoveStripes))),
 		put(&e.dev.Counts, encode(layout.Counts{})),
 		put(&e.dev.Hot, encode(hot)),
@@ -226,6 +226,15 @@ func (e *Engine) table(to *uint64, bytes uint64, data []byte) error {
 	return e.stream.CopyToDevice(m.Ptr(), data)
 }
 
+// stripes makes those of the virtual time, aligned to their size: a hit finds one by bits
+// of its element's address (hit.cuh).
+func (e *Engine) stripes() error {
+	const size = layout.Stripes * layout.StripeBytes
+	err := e.table(&e.dev.Stripes, 2*size, nil)
+	e.dev.Stripes = (e.dev.Stripes + size - 1) &^ (size - 1)
+	return err
+}
+
 func (e *Engine) putBlocks() error {
 	batch := e.dev
 	batch.Stop, batch.GiveUp = e.sharedPtr(reportAt+reportStopAt), 1
@@ -255,7 +264,7 @@ func (e *Engine) Ref(first, length uint64, shift uint8, name string) (layout.Arr
 		return layout.ArrayRef{}, fmt.Errorf("%d elements of %d bytes from page %d on leave the %d pages", length, 1<<shift, first, e.o.Pages)
 	}
 	ref := layout.ArrayRef{Version: layout.TierVersion, ElementShift: shift, PageShift: uint8(e.dev.PageShift), Engine: uint64(e.block.Ptr()),
-		Entries: e.dev.Entries, FrameMemory: e.dev.FrameMemory, FirstPage: first, Length: length, Name: xxhash.Sum64String(name), Stripes: e.dev.Stripes}
+		Entries: e.dev.Entries, FrameMemory: e.dev.FrameMemory, FirstPage: uint32(first), Nowhere: uint32(e.o.Pages), Length: length, Name: xxhash.Sum64String(name), Stripes: e.dev.Stripes}
 	if e.dev.T1Policy == layout.T1Clock {
 		ref.Flags = layout.Touches
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:aa9d1705471afd69f37b7a195689dbc31d9788b5b14c09f905ca0eb746f840ae
+// sha256:c727c6b62dce13b98ee1e7f4e00a29606c54f7d5d35b272589c211af4ec263ab
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:c50b15b5590654a1cfc6966e3b1896dd04c4a70ac0c8d2dbf62ba78a49b2636a
+// sha256:7db18fcfd9d9b199c8486cb496a8727a3b77c8df892bd440fd87b34408b3a0d0
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

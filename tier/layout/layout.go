@@ -9,7 +9,7 @@
 package layout
 
 // TierVersion is kTierVersion of engine.cuh.
-const TierVersion = 3
+const TierVersion = 4
 
 // How T1's victim is found: Engine.T1Policy.
 const (
@@ -59,6 +59,7 @@ const (
 	MaxPage     = 1<<30 - 1      // pages are fewer
 	MaxLocation = 1<<26 - 1      // frames and slots are fewer
 	Stripes     = 128            // of the virtual time
+	StripeBytes = 128            // of one; a hit finds its stripe by bits of an address
 	Sampled     = uint64(1) << 5 // in an entry: accesses to the page are told of
 )
 
@@ -98,7 +99,9 @@ type Counts struct {
 	CopiesSaved    uint64 // of the demotions, those whose page's clean copy was still in T2
 	RetakenSlots   uint64 // of the lost slots, those taken back
 	LostRecords    uint64 // accesses that should have been recorded, and the CPU was too slow for
-	_              [6]uint64
+	Compactions    uint64 // of T2's order: everybody who puts a page into it waits
+	CompactionNS   uint64 // that these took
+	_              [4]uint64
 }
 
 // Edges between tiers are counted by duration in buckets, those of tier/host.
@@ -351,7 +354,8 @@ type ArrayRef struct {
 	Engine       uint64
 	Entries      uint64 // as in Engine
 	FrameMemory  uint64
-	FirstPage    uint64
+	FirstPage    uint32
+	Nowhere      uint32 // a page that has an entry, never in T1: where indices that are none are looked for
 	Length       uint64 // elements
 	Name         uint64 // hash of the array's name
 	Stripes      uint64 // as in Engine

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:940e073dbe8c098baa9ab969ff61986e440c82df66d7e9e73b0443922fc79128
+// sha256:52f3b9abc9e11822c1d0a89754b50db725ffd959599fc74cfac3c5112c37a2e9
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

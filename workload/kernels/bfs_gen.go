@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:36f4695dd14306fb69a062c0ccaa470e62ebfa39509bafbac96f6e229989afbf
+// sha256:760e1f336b3aa615d336d37a3a75526219c0921f51dbb94aadc10b17efefa1e3
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ba9a9094203f06dcbc3e7034d174024f640b23507e2e89f476360e074eb4df17
+// sha256:1be75482289cba2fac3d7a6a8edb06961d7a929c4158af96850c66a8fd35f0ad
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d405a7e4572f49b0e6ea27200957419517dff1c7881927dd7372e4b534ad805f
+// sha256:79b744abf870941c8802662fc13c94b24068c030bf74732bd45034c0cbf9ccf0
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

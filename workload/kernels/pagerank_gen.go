@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:dbdaa67b40b22eb1ba8da718c3f0fb4a122f79896005ff3ee2c7c78aee1b072f
+// sha256:37065611ba317a7698ca9a4f9b0207d433652d9909e0f996f88cf126b6748658
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6824fc7dcf526d7c38e9118e6d0d553331d574d15fbc44a84a57ded8bf7214c1
+// sha256:c880f0e0c2a613eebd9ab9b57e4898506284a20f8a93389ad91fd79d1bbea187
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:38fcd36a68815ce8199984482979e0450036e5747381f546ed91828d9cf47fa2
+// sha256:7834edb4185bf515060021e9c99ade6ccd7a1736ea2ed02bc262afd267ffb925
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

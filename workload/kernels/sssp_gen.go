@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b4612a53b76a87f95f9668a0355b085007a6b52486f8ea2fe8408690e946cee1
+// sha256:1e266407472dab79b9eb22cd9d576c98722525dea236f7a5c5fac7ce48b5aa10
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:622a7edea2a16e32ac396d20e635d9808240ae7475ca68626ab5e60786abb78d
+// sha256:7ee00ef819467f981307851f11ba3d6984779e1d19abd3a2c3cc3bdc8510d860
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

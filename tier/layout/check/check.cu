@@ -69,6 +69,8 @@ FIELD(Counts, counts_bytes_demoted, bytes_demoted);
 FIELD(Counts, counts_copies_saved, copies_saved);
 FIELD(Counts, counts_retaken_slots, retaken_slots);
 FIELD(Counts, counts_lost_records, lost_records);
+FIELD(Counts, counts_compactions, compactions);
+FIELD(Counts, counts_compaction_ns, compaction_ns);
 
 TRITIER_EXPORT_CONST(const_edges, kEdges);
 TRITIER_EXPORT_CONST(const_buckets, kBuckets);
@@ -242,6 +244,7 @@ FIELD(ArrayRef, array_ref_engine, engine);
 FIELD(ArrayRef, array_ref_entries, entries);
 FIELD(ArrayRef, array_ref_frame_memory, frame_memory);
 FIELD(ArrayRef, array_ref_first_page, first_page);
+FIELD(ArrayRef, array_ref_nowhere, nowhere);
 FIELD(ArrayRef, array_ref_length, length);
 FIELD(ArrayRef, array_ref_name, name);
 FIELD(ArrayRef, array_ref_stripes, stripes);

@@ -13,14 +13,14 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fe65c9c9aa7972bf94c97ba5a8e8b30f7ad9c7b1e302497ee1ac4c032d94a4a2
+// sha256:12c101b033151b3672a6a7235263a24dfce7b28404d2c93ad45845a8ea18cdab
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
 
 // The device's own values, from check.cu.
 const (
-	constTierVersion             = 3
+	constTierVersion             = 4
 	constT1Clock                 = 0
 	constT1Fifo                  = 1
 	constBypass                  = 0
@@ -80,6 +80,8 @@ const (
 	offsetCountsCopiesSaved      = 184
 	offsetCountsRetakenSlots     = 192
 	offsetCountsLostRecords      = 200
+	offsetCountsCompactions      = 208
+	offsetCountsCompactionNs     = 216
 	constEdges                   = 4
 	constBuckets                 = 40
 	constMoveStripes             = 16
@@ -239,6 +241,7 @@ const (
 	offsetArrayRefEntries        = 16
 	offsetArrayRefFrameMemory    = 24
 	offsetArrayRefFirstPage      = 32
+	offsetArrayRefNowhere        = 36
 	offsetArrayRefLength         = 40
 	offsetArrayRefName           = 48
 	offsetArrayRefStripes        = 56

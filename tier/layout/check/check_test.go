@@ -33,7 +33,7 @@ var device = []struct {
 		"Flushed": offsetCountsFlushed, "Crowded": offsetCountsCrowded, "LostSlots": offsetCountsLostSlots,
 		"DroppedSamples": offsetCountsDroppedSamples, "BytesT3Read": offsetCountsBytesT3Read, "BytesT3Write": offsetCountsBytesT3Write,
 		"BytesPromoted": offsetCountsBytesPromoted, "BytesDemoted": offsetCountsBytesDemoted, "CopiesSaved": offsetCountsCopiesSaved, "RetakenSlots": offsetCountsRetakenSlots,
-		"LostRecords": offsetCountsLostRecords,
+		"LostRecords": offsetCountsLostRecords, "Compactions": offsetCountsCompactions, "CompactionNS": offsetCountsCompactionNs,
 	}},
 	{layout.Moves{}, sizeMoves, map[string]uintptr{"Pages": offsetMovesPages}},
 	{layout.Mover{}, sizeMover, map[string]uintptr{
@@ -92,7 +92,7 @@ var device = []struct {
 	{layout.ArrayRef{}, sizeArrayRef, map[string]uintptr{
 		"Version": offsetArrayRefVersion, "Flags": offsetArrayRefFlags, "Stripes": offsetArrayRefStripes, "ElementShift": offsetArrayRefElementShift, "PageShift": offsetArrayRefPageShift,
 		"Engine": offsetArrayRefEngine, "Entries": offsetArrayRefEntries, "FrameMemory": offsetArrayRefFrameMemory,
-		"FirstPage": offsetArrayRefFirstPage, "Length": offsetArrayRefLength, "Name": offsetArrayRefName,
+		"FirstPage": offsetArrayRefFirstPage, "Nowhere": offsetArrayRefNowhere, "Length": offsetArrayRefLength, "Name": offsetArrayRefName,
 	}},
 	{layout.DriveLayout{}, sizeDriveLayout, map[string]uintptr{
 		"BamIO": offsetDriveLayoutBamio, "BaseLBA": offsetDriveLayoutBaseLba, "Drives": offsetDriveLayoutDrives,
