@@ -81,6 +81,7 @@ type rig struct {
 	c      Config
 	hits   *hitKernels
 	faults *faultKernels
+	verify *verifyKernels
 	s      *cuda.Stream
 	out    *cuda.DeviceMemory // a sum and a count of failures
 	drives []*drive.Drive
@@ -102,6 +103,9 @@ func (r *rig) open(ctx context.Context, policy string, frames, t2 int) (err erro
 		return err
 	}
 	if r.faults, err = loadFaultKernels(r.c.GPU); err != nil {
+		return err
+	}
+	if r.verify, err = loadVerifyKernels(r.c.GPU); err != nil {
 		return err
 	}
 	if r.s, err = r.c.GPU.NewStream(); err != nil {
@@ -143,6 +147,9 @@ func (r *rig) close() error {
 	}
 	if r.faults != nil {
 		errs = append(errs, r.faults.Close())
+	}
+	if r.verify != nil {
+		errs = append(errs, r.verify.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -13,22 +13,7 @@ import (
 // TestBench measures on a GPU, if there is one, with small arrays unless RATES is set,
 // and prints what it finds. Sums and pages are compared.
 func TestBench(t *testing.T) {
-	d, err := cuda.Open()
-	if err != nil && strings.Contains(os.Getenv("REQUIRE"), "gpu") {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-	dev, err := d.Device("0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, err := dev.Retain()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ctx.Close()
+	ctx := device(t)
 	c := bench.Config{GPU: ctx, Hits: 256 << 20, Faults: 128 << 20, T1: 32 << 20, Runs: 3, Warps: []int{1, 32}, Each: 100}
 	if os.Getenv("RATES") != "" {
 		c = bench.Config{GPU: ctx}
@@ -45,6 +30,34 @@ func TestBench(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestVerify: what kernels read is right, and counted exactly, in all ways that they read.
+func TestVerify(t *testing.T) {
+	if err := bench.Verify(t.Context(), bench.Config{GPU: device(t), T1: 32 << 20}); err != nil {
+		t.Error(err)
+	}
+}
+
+// device is the GPU, without which a test is left out, unless REQUIRE asks for one.
+func device(t *testing.T) *cuda.Context {
+	d, err := cuda.Open()
+	if err != nil && strings.Contains(os.Getenv("REQUIRE"), "gpu") {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	dev, err := d.Device("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := dev.Retain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ctx.Close() })
+	return ctx
 }
 
 // registers prints what the compiler gave the kernels: how many warps fit hangs on it.

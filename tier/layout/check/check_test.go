@@ -158,7 +158,7 @@ func TestConstants(t *testing.T) {
 		{layout.CopyMark, constCopyMark},
 		{layout.MaxPage, constMaxPage},
 		{layout.MaxLocation, constMaxLocation},
-		{layout.Stripes, constStripes},
+		{layout.Stripes, constStripes}, {layout.StripeBytes, sizeStripe},
 		{layout.MissEvent, constMissEvent},
 		{layout.FlushEvent, constFlushEvent},
 		{layout.EventOp, constEventOp},
