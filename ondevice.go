@@ -272,11 +272,12 @@ func (o *onDevice) check() error {
 }
 
 // finish flushes. What could not be written is lost only if another try would not write
-// it either: not when ctx has ended, or when kernels still run.
+// it either: not when ctx has ended, or when kernels still run or leave no room.
 func (o *onDevice) finish(ctx context.Context) error {
 	err := o.flush(ctx)
 	var running *gpu.RunningError
-	if err != nil && (ctx.Err() != nil || errors.As(err, &running)) {
+	var hang *gpu.HangError
+	if err != nil && (ctx.Err() != nil || errors.As(err, &running) || errors.As(err, &hang)) {
 		return errors.Join(ErrNotClosed, err)
 	}
 	return err

@@ -248,9 +248,16 @@ func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
 		t.forget(p)
 	}
 	s := e.stream
-	return errors.Join(s.CopyToDevice(cuda.Ptr(e.dev.Entries), encode(t.entries)), s.CopyToDevice(cuda.Ptr(e.dev.FrameOwner), encode(t.frames)),
+	err = errors.Join(s.CopyToDevice(cuda.Ptr(e.dev.Entries), encode(t.entries)), s.CopyToDevice(cuda.Ptr(e.dev.FrameOwner), encode(t.frames)),
 		s.CopyToDevice(cuda.Ptr(e.dev.SlotOwner), encode(t.slots)), s.CopyToDevice(cuda.Ptr(e.dev.SlotOrder), encode(t.order)),
-		s.CopyToDevice(cuda.Ptr(e.dev.Hot), encode(t.hot)), s.Wait(ctx))
+		s.CopyToDevice(cuda.Ptr(e.dev.Hot), encode(t.hot)))
+	bounded, cancel := context.WithTimeout(ctx, e.o.Deadline)
+	defer cancel()
+	if w := s.Wait(bounded); w != nil {
+		_, late := e.asked(late{s, w}, false) // no kernel before the copies have ended
+		err = errors.Join(err, w, late)
+	}
+	return err
 }
 
 // forget makes a page absent in a copy of the tables. Its place goes to the top of

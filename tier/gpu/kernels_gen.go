@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:aa9d1705471afd69f37b7a195689dbc31d9788b5b14c09f905ca0eb746f840ae
+// sha256:120adc577c227f19dda8bfb4358ae08e97b52f81b6505905b193c9357392d725
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
@@ -25,6 +25,8 @@ const (
 	reportBytes    = 256
 	reportNamed    = 16
 	reportStopAt   = 16
+	reportBegunAt  = 20
+	reportPassedAt = 24
 	reportPageAt   = 32
 	reportStatusAt = 160
 )
