@@ -57,7 +57,7 @@ func busyStream(t *testing.T, fake *cudafake.GPU, ctx *cuda.Context, m *cuda.Dev
 // say so, and lose nothing.
 func TestHangs(t *testing.T) {
 	onFake(t, func(t *testing.T, fake *cudafake.GPU, ctx *cuda.Context) {
-		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 64, deadline: 100 * time.Millisecond})
+		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 64, deadline: 500 * time.Millisecond})
 		ref := w.ref(t, 0, 64*page, 0)
 		was := make([]byte, 64)
 		for i := range was {
@@ -109,7 +109,7 @@ func TestHangs(t *testing.T) {
 // context's deadline where it has one. Kernels of others that get on are no hang.
 func TestHangsBehindStream(t *testing.T) {
 	onFake(t, func(t *testing.T, fake *cudafake.GPU, ctx *cuda.Context) {
-		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 64, deadline: 100 * time.Millisecond})
+		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 64, deadline: 500 * time.Millisecond})
 		ref := w.ref(t, 0, 64*page, 0)
 		m, err := ctx.Alloc(64)
 		must(t, err)
@@ -178,7 +178,7 @@ func keepOn(w *world, ctx *cuda.Context, over chan struct{}) error {
 // not, and ends well when it does so on request.
 func TestHangsInside(t *testing.T) {
 	onFake(t, func(t *testing.T, fake *cudafake.GPU, ctx *cuda.Context) {
-		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 64, deadline: 100 * time.Millisecond})
+		w := newWorld(t, ctx, setup{policy: policies[1], frames: 4, t2: 3, spares: 8, pages: 64, deadline: 500 * time.Millisecond})
 		for _, obeys := range []bool{false, true} {
 			end := make(chan struct{})
 			fake.RegisterKernel("flush_dirty", func(*cudafake.Launch) error {
@@ -215,14 +215,14 @@ func TestHangsInside(t *testing.T) {
 func TestSlowIsNoHang(t *testing.T) {
 	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
 		var slow atomic.Bool
-		w := newWorld(t, ctx, setup{policy: policies[0], frames: 4, spares: 8, pages: 1 << 14, deadline: 400 * time.Millisecond, faults: switched(&slow, soft.Fault{Delay: 150 * time.Millisecond})})
+		w := newWorld(t, ctx, setup{policy: policies[0], frames: 4, spares: 8, pages: 1 << 14, deadline: 600 * time.Millisecond, faults: switched(&slow, soft.Fault{Delay: 150 * time.Millisecond})})
 		ref := w.ref(t, 0, w.pages*page, 0)
 		must(t, w.Flush(t.Context()))
 		if !w.Passed() {
 			t.Error("a flush does not tell how far it is")
 		}
 		slow.Store(true)
-		const n = 60 // by three warps: longer than deadline and grace
+		const n = 72 // by three warps: longer than deadline and grace
 		begun := time.Now()
 		if err := w.Elements(t.Context(), ref, tier.Read, pagesOf(0, n), gpu.Buffer{Bytes: make([]byte, n)}); err != nil {
 			t.Errorf("a batch over a slow drive ends after %v: %v", time.Since(begun), err)
