@@ -90,6 +90,30 @@ func TestCloseInTimeOnDevice(t *testing.T) {
 	}
 }
 
+// TestAsyncErrorOnDevice: an error of the GPU that does not last is the error of the call
+// that it hit, and costs a Close nothing.
+func TestAsyncErrorOnDevice(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, fake *cudafake.GPU) {
+		store := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"
+		m, a, want := dirtyOnDevice(t, tritier.Config{Store: store})
+		fake.FailAsync(cuda.Unknown)
+		if err := a.Read(t.Context(), 0, make([]uint64, 10)); !errors.Is(err, cuda.Unknown) {
+			t.Errorf("a read whose kernel fails: %v", err)
+		}
+		compare(t, a, want)
+		fake.FailAsync(cuda.Unknown)
+		if err := m.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		again := open(t, tritier.Config{Store: store, T1: 8 * page, Buffers: 8 * page})
+		b, err := tritier.OpenArray[uint64](t.Context(), again, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, b, want)
+	})
+}
+
 // await waits until something holds.
 func await(t *testing.T, holds func() bool) {
 	t.Helper()

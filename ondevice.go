@@ -275,6 +275,10 @@ func (o *onDevice) check() error {
 // it either: not when ctx has ended, or when kernels still run or leave no room.
 func (o *onDevice) finish(ctx context.Context) error {
 	err := o.flush(ctx)
+	var failed *cuda.Error
+	if errors.As(err, &failed) && o.ctx.Err() == nil {
+		err = o.flush(ctx) // an error that has not lost the context need not hit twice
+	}
 	var running *gpu.RunningError
 	var hang *gpu.HangError
 	if err != nil && (ctx.Err() != nil || errors.As(err, &running) || errors.As(err, &hang)) {
