@@ -29,6 +29,7 @@ type onDevice struct {
 	mu     sync.Mutex // guards arrays
 	arrays []deviceArray
 	known  atomic.Pointer[[]deviceArray] // a copy of arrays, for whoever must not wait for mu
+	last   atomic.Pointer[gpu.Stats]     // of the closed engine
 }
 
 type deviceArray struct {
@@ -245,7 +246,7 @@ func (o *onDevice) pin(ctx context.Context, a *openArray, pages []uint64) ([]int
 func (o *onDevice) unpin(a *openArray, pages []uint64, frames []int32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
 	defer cancel()
-	return o.e.Unpin(ctx, enginePages(a, pages), frames)
+	return o.named(o.e.Unpin(ctx, enginePages(a, pages), frames), len(pages))
 }
 
 func (o *onDevice) frames() (uint64, []byte) { return o.e.FrameMemory(), nil }
@@ -288,6 +289,9 @@ func (o *onDevice) finish(ctx context.Context) error {
 }
 
 func (o *onDevice) release(closeStore func() error) error {
+	if s, err := o.count(); err == nil {
+		o.last.Store(&s)
+	}
 	err := o.e.Close()
 	var held *bamio.HeldError
 	switch {
@@ -327,11 +331,17 @@ func middles(h host.Histogram) (sum time.Duration) {
 	return sum
 }
 
-func (o *onDevice) stats() Stats {
+func (o *onDevice) count() (gpu.Stats, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
 	defer cancel()
-	s, err := o.e.Stats(ctx)
-	if err != nil {
+	return o.e.Stats(ctx)
+}
+
+func (o *onDevice) stats() Stats {
+	s, err := o.count()
+	if last := o.last.Load(); err != nil && last != nil {
+		s = *last
+	} else if err != nil {
 		return Stats{}
 	}
 	var h host.Stats
