@@ -110,6 +110,14 @@ func (m *Memory) adopt(k arrayKey, perPage uint64, v *volume.Array) (*openArray,
 	return a, nil
 }
 
+// use keeps the array from being dropped until done, if its Memory is open.
+func (a *Array[T]) use() (done func(), err error) {
+	if err := a.m.open(); err != nil {
+		return nil, err
+	}
+	return a.a.use()
+}
+
 // Name is the array's name.
 func (a *Array[T]) Name() string { return a.a.key.name }
 
@@ -166,7 +174,7 @@ func (a *Array[T]) each(ctx context.Context, op tier.Op, indices []uint64, value
 	if len(indices) == 0 {
 		return nil
 	}
-	done, err := a.a.use()
+	done, err := a.use()
 	if err != nil {
 		return err
 	}
@@ -202,7 +210,7 @@ func (a *Array[T]) run(ctx context.Context, op tier.Op, first, n uint64, buf hos
 	if err := a.checkRange(first, n); err != nil || n == 0 {
 		return err
 	}
-	done, err := a.a.use()
+	done, err := a.use()
 	if err != nil {
 		return err
 	}

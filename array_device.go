@@ -77,24 +77,31 @@ type ArrayRef = layout.ArrayRef
 
 // Ref gives the array to kernels. The Memory's engine must be gpu, or it is ErrNoRef.
 func (a *Array[T]) Ref() (ArrayRef, error) {
-	o, ok := a.m.eng.(*onDevice)
-	if !ok {
-		return ArrayRef{}, ErrNoRef
-	}
-	done, err := a.a.use()
+	done, err := a.use()
 	if err != nil {
 		return ArrayRef{}, err
 	}
 	defer done()
+	o, ok := a.m.eng.(*onDevice)
+	if !ok {
+		return ArrayRef{}, ErrNoRef
+	}
 	return o.ref(a.a)
 }
 
 // Watch waits for kernels that use arrays of the Memory, and ends with an error that
 // has a dump instead of a hang: see bamio.Engine.Watch.
 func (m *Memory) Watch(ctx context.Context, work bamio.Work) error {
+	if err := m.open(); err != nil {
+		return err
+	}
 	o, ok := m.eng.(*onDevice)
 	if !ok {
 		return ErrNoRef
 	}
-	return o.e.Watch(ctx, work)
+	err := o.e.Watch(ctx, work)
+	if errors.Is(err, bamio.ErrClosed) {
+		return errors.Join(ErrClosed, err) // kernels may still run
+	}
+	return err
 }

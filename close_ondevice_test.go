@@ -48,7 +48,7 @@ func dirtyOnDevice(t *testing.T, c tritier.Config) (*tritier.Memory, *tritier.Ar
 // TestCloseInTimeOnDevice: a Close that ends early, or that finds kernels running, leaves
 // the memory open and loses nothing.
 func TestCloseInTimeOnDevice(t *testing.T) {
-	for _, kind := range []string{"ended context", "hanging kernel", "hanging flush"} {
+	for _, kind := range []string{"ended context", "hanging kernel", "hanging flush", "no deadline"} {
 		t.Run(kind, func(t *testing.T) {
 			onFakeKernels(t, func(t *testing.T, fake *cudafake.GPU) {
 				store := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"
@@ -67,8 +67,13 @@ func TestCloseInTimeOnDevice(t *testing.T) {
 					ctx = t.Context()
 				case "hanging flush":
 					fake.Hang()
+				case "no deadline":
+					fake.Hang()
+					ctx = t.Context()
 				}
-				if err := m.Close(ctx); !errors.Is(err, tritier.ErrNotClosed) {
+				err := m.Close(ctx)
+				var hang *gpu.HangError
+				if !errors.Is(err, tritier.ErrNotClosed) || errors.As(err, &hang) != (kind == "no deadline") {
 					t.Errorf("close: %v", err)
 				}
 				fake.Release()
@@ -83,6 +88,30 @@ func TestCloseInTimeOnDevice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAsyncErrorOnDevice: an error of the GPU that does not last is the error of the call
+// that it hit, and costs a Close nothing.
+func TestAsyncErrorOnDevice(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, fake *cudafake.GPU) {
+		store := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"
+		m, a, want := dirtyOnDevice(t, tritier.Config{Store: store})
+		fake.FailAsync(cuda.Unknown)
+		if err := a.Read(t.Context(), 0, make([]uint64, 10)); !errors.Is(err, cuda.Unknown) {
+			t.Errorf("a read whose kernel fails: %v", err)
+		}
+		compare(t, a, want)
+		fake.FailAsync(cuda.Unknown)
+		if err := m.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		again := open(t, tritier.Config{Store: store, T1: 8 * page, Buffers: 8 * page})
+		b, err := tritier.OpenArray[uint64](t.Context(), again, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, b, want)
+	})
 }
 
 // await waits until something holds.

@@ -63,7 +63,12 @@ type Config struct {
 	// Model paces software-served drives to a service-time model of another array
 	// of drives. Every figure is then modelled.
 	Model string `yaml:"model"`
-	// Timeout bounds every wait for drives and GPU. 30 s.
+	// Timeout bounds every wait for drives and GPU. 30 s. With engine gpu, a call whose
+	// context has no deadline ends with a *gpu.HangError when for so long, and 2 s, no kernel
+	// has made an access and no I/O was in flight. What holds the call up may be kernels of
+	// the program, before it in its stream or on all of the GPU: they are left alone. A call
+	// that is to wait longer for them gets a context with a deadline, which then bounds it.
+	// Memory.Watch waits for kernels of the program as long as its context says.
 	Timeout time.Duration `yaml:"timeout"`
 	// Retries of a failed read or write, before it is reported. 2; -1 is none.
 	Retries int `yaml:"retries"`

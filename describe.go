@@ -107,7 +107,7 @@ type Stats struct {
 	MovesLost  uint64
 }
 
-// Stats returns the counts so far. With engine gpu they come from the GPU: all are zero
-// when it does not answer within Config.Timeout, or after Close, and times by edge are
-// not counted there.
+// Stats returns the counts so far, and after Close the last ones. With engine gpu they come
+// from the GPU: all are zero when it does not answer within Config.Timeout, and times by
+// edge are not counted there.
 func (m *Memory) Stats() Stats { return m.eng.stats() }

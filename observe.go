@@ -25,7 +25,12 @@ type Traced struct {
 
 // Traced waits until Config.Events was told of what has ended, and says how much that was
 // and what was left out.
-func (m *Memory) Traced(ctx context.Context) (Traced, error) { return m.eng.traced(ctx) }
+func (m *Memory) Traced(ctx context.Context) (Traced, error) {
+	if err := m.open(); err != nil {
+		return Traced{}, err
+	}
+	return m.eng.traced(ctx)
+}
 
 // ServiceCPU is the processor time that the threads have used which serve the drives
 // in software, since Open; known is false when there are none, or when the system
@@ -41,7 +46,12 @@ type Observed struct {
 // Observed waits until Config.Observe was told of the accesses of all calls and kernels
 // that have ended, and says how many those were. What is lost is lost for good: a trace
 // of the accesses is not complete then. Only engine gpu loses any.
-func (m *Memory) Observed(ctx context.Context) (Observed, error) { return m.eng.observed(ctx) }
+func (m *Memory) Observed(ctx context.Context) (Observed, error) {
+	if err := m.open(); err != nil {
+		return Observed{}, err
+	}
+	return m.eng.observed(ctx)
+}
 
 // observer is Config.Observe for one in so many pages.
 type observer struct {

@@ -29,6 +29,7 @@ type onDevice struct {
 	mu     sync.Mutex // guards arrays
 	arrays []deviceArray
 	known  atomic.Pointer[[]deviceArray] // a copy of arrays, for whoever must not wait for mu
+	last   atomic.Pointer[gpu.Stats]     // of the closed engine
 }
 
 type deviceArray struct {
@@ -245,7 +246,7 @@ func (o *onDevice) pin(ctx context.Context, a *openArray, pages []uint64) ([]int
 func (o *onDevice) unpin(a *openArray, pages []uint64, frames []int32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
 	defer cancel()
-	return o.e.Unpin(ctx, enginePages(a, pages), frames)
+	return o.named(o.e.Unpin(ctx, enginePages(a, pages), frames), len(pages))
 }
 
 func (o *onDevice) frames() (uint64, []byte) { return o.e.FrameMemory(), nil }
@@ -272,17 +273,25 @@ func (o *onDevice) check() error {
 }
 
 // finish flushes. What could not be written is lost only if another try would not write
-// it either: not when ctx has ended, or when kernels still run.
+// it either: not when ctx has ended, or when kernels still run or leave no room.
 func (o *onDevice) finish(ctx context.Context) error {
 	err := o.flush(ctx)
+	var failed *cuda.Error
+	if errors.As(err, &failed) && o.ctx.Err() == nil {
+		err = o.flush(ctx) // an error that has not lost the context need not hit twice
+	}
 	var running *gpu.RunningError
-	if err != nil && (ctx.Err() != nil || errors.As(err, &running)) {
+	var hang *gpu.HangError
+	if err != nil && (ctx.Err() != nil || errors.As(err, &running) || errors.As(err, &hang)) {
 		return errors.Join(ErrNotClosed, err)
 	}
 	return err
 }
 
 func (o *onDevice) release(closeStore func() error) error {
+	if s, err := o.count(); err == nil {
+		o.last.Store(&s)
+	}
 	err := o.e.Close()
 	var held *bamio.HeldError
 	switch {
@@ -322,11 +331,17 @@ func middles(h host.Histogram) (sum time.Duration) {
 	return sum
 }
 
-func (o *onDevice) stats() Stats {
+func (o *onDevice) count() (gpu.Stats, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
 	defer cancel()
-	s, err := o.e.Stats(ctx)
-	if err != nil {
+	return o.e.Stats(ctx)
+}
+
+func (o *onDevice) stats() Stats {
+	s, err := o.count()
+	if last := o.last.Load(); err != nil && last != nil {
+		s = *last
+	} else if err != nil {
 		return Stats{}
 	}
 	var h host.Stats

@@ -25,7 +25,7 @@ func (a *Array[T]) Pin(ctx context.Context, first, n uint64) (*Pinned[T], error)
 	if len(p.pages) == 0 {
 		return p, nil
 	}
-	used, err := a.a.use()
+	used, err := a.use()
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,12 @@ func (p *Pinned[T]) each(f func(at, elements uint64)) {
 }
 
 // Addresses are the addresses in T1 of the pieces of the range, one a page, in
-// order: GPU memory if T1 is. Kernels of the caller may read there until Unpin.
+// order: GPU memory if T1 is. Kernels of the caller may read there until Unpin. None
+// after the Memory's Close.
 func (p *Pinned[T]) Addresses() []uint64 {
+	if p.a.m.open() != nil {
+		return nil
+	}
 	base, _ := p.a.m.eng.frames()
 	var list []uint64
 	p.each(func(at, _ uint64) { list = append(list, base+at) })
@@ -57,8 +61,12 @@ func (p *Pinned[T]) Addresses() []uint64 {
 }
 
 // Values are the pieces of the range, one a page, in order, to be read until Unpin;
-// nil when T1 is GPU memory. A Write or Scatter to them meanwhile changes them.
+// nil when T1 is GPU memory, or the Memory closed. A Write or Scatter to them meanwhile
+// changes them.
 func (p *Pinned[T]) Values() [][]T {
+	if p.a.m.open() != nil {
+		return nil
+	}
 	_, frames := p.a.m.eng.frames()
 	if frames == nil {
 		return nil
@@ -72,6 +80,9 @@ func (p *Pinned[T]) Values() [][]T {
 func (p *Pinned[T]) Unpin() error {
 	if len(p.pages) == 0 {
 		return nil
+	}
+	if err := p.a.m.open(); err != nil {
+		return err
 	}
 	err := p.a.m.eng.unpin(p.a.a, p.pages, p.frames)
 	p.pages, p.frames = nil, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier"
@@ -49,8 +50,18 @@ type Memory struct {
 	stop     context.CancelFunc
 	mu       sync.Mutex // guards arrays; taken before the engine's lock
 	arrays   map[string]*openArray
-	closed   bool // takes no work
-	released bool // has given everything back
+	closed   bool        // takes no work
+	released bool        // has given everything back
+	gone     atomic.Bool // closed, for whoever must not wait for mu
+}
+
+// open says that the Memory takes calls, or ErrClosed: before all else, so that it does
+// not hang on the engine what a closed Memory answers.
+func (m *Memory) open() error {
+	if m.gone.Load() {
+		return ErrClosed
+	}
+	return nil
 }
 
 // Open assembles a Memory and opens its store, or makes it. ctx bounds the opening
@@ -98,16 +109,27 @@ func (m *Memory) orchestrate(ctx context.Context) (orchestrator, error) {
 // covered, and a page of which a write was not answered in time is not written again
 // before the drive has answered (gpu.ErrFenced): its bytes stay in T1 or T2, and another
 // Flush writes them then.
-func (m *Memory) Flush(ctx context.Context) error { return m.eng.flush(ctx) }
+func (m *Memory) Flush(ctx context.Context) error {
+	if err := m.open(); err != nil {
+		return err
+	}
+	return m.eng.flush(ctx)
+}
 
 // Check proves the invariants of the page table and of the tiers. No kernel of the
 // caller may run.
-func (m *Memory) Check() error { return m.eng.check() }
+func (m *Memory) Check() error {
+	if err := m.open(); err != nil {
+		return err
+	}
+	return m.eng.check()
+}
 
 // Close flushes, closes the store and frees the tiers. Its error says what could not
 // be written: it is lost. When ctx ends before all was written, or kernels still run,
 // the Memory stays open and Close can be called again. A Close after one that closed
-// the Memory does nothing.
+// the Memory does nothing. Every other call answers ErrClosed then, but for those without
+// an error, and AccessError.
 func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,6 +142,7 @@ func (m *Memory) Close(ctx context.Context) error {
 			return err
 		}
 		m.closed = true
+		m.gone.Store(true)
 	}
 	return joinClose(err, m.release)
 }
@@ -154,7 +177,8 @@ type ArrayInfo struct {
 	IsOpened bool
 }
 
-// Arrays lists the arrays of the store, in order of name.
+// Arrays lists the arrays of the store, in order of name; after Close, those that it
+// had then.
 func (m *Memory) Arrays() []ArrayInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()

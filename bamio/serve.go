@@ -32,6 +32,8 @@ const batchLimit = 32
 var (
 	errNoRequests = errors.New("bamio: the engine has no request ring: set Options.Requests")
 	errServing    = errors.New("bamio: requests are served already")
+
+	errLateHandler = errors.New("bamio: a request was refused, since the handler of earlier ones has not returned")
 )
 
 // served is the state of the request ring's only consumer.
@@ -60,8 +62,10 @@ func (s *served) failure(err error) {
 // handler; one that a handler was given is begun, whatever becomes of it.
 //
 // A handler that does not return within Options.Deadline has its context ended
-// and its calls answered with Timeout; until it returns, so are later ones. If it
-// has not returned Options.Grace after the end, the error is a *BusyError.
+// and its calls answered with Timeout, or Stopped at the end: they may still be done.
+// Calls that find it so after another Deadline reach no handler and get RequestFailed:
+// nothing of them is begun. If it has not returned Options.Grace after the end, the error
+// is a *BusyError.
 func (e *Engine) Serve(ctx context.Context, h Handler) error {
 	if e.opts.Requests == 0 {
 		return errNoRequests
@@ -179,7 +183,7 @@ func (w *worker) run(calls []Call) {
 	ctx, cancel := bounded(w.ctx, w.e.opts.Deadline)
 	defer cancel()
 	if w.late && !w.wait(ctx) {
-		w.refuse(ctx, calls)
+		w.refuse(calls, RequestFailed, errLateHandler)
 		return
 	}
 	live := w.e.live(calls)
@@ -206,7 +210,7 @@ func (w *worker) run(calls []Call) {
 			w.settle(mine, err)
 		case <-time.After(handlerSlack):
 			w.late = true
-			w.refuse(ctx, live)
+			w.refuse(live, statusOf(ctx.Err()), ctx.Err())
 		}
 	}
 }
@@ -242,11 +246,12 @@ func (w *worker) settle(calls []Call, err error) {
 	w.e.answer(calls)
 }
 
-// refuse answers calls that no handler has done before the end of ctx.
-func (w *worker) refuse(ctx context.Context, calls []Call) {
-	w.e.served.failure(ctx.Err())
+// refuse answers calls that no handler has done, and notes why. RequestFailed promises
+// their senders that none will be.
+func (w *worker) refuse(calls []Call, st Status, why error) {
+	w.e.served.failure(why)
 	for i := range calls {
-		calls[i].Status = statusOf(ctx.Err())
+		calls[i].Status = st
 	}
 	w.e.answer(calls)
 }

@@ -141,7 +141,7 @@ func TestSlowHandler(t *testing.T) {
 	r.must(e, func(d *bamiofake.Device) error {
 		begun := time.Now()
 		for range 3 { // the first blocks the handler, the others find it blocked
-			if st := bamio.Status(d.Request(1, [5]uint64{})); st != bamio.Timeout && st != bamio.Busy {
+			if st := bamio.Status(d.Request(1, [5]uint64{})); st != bamio.Timeout && st != bamio.Busy && st != bamio.RequestFailed {
 				t.Errorf("answer %v", st)
 			}
 		}
@@ -168,6 +168,41 @@ func TestSlowHandler(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestRefused: a request that reaches no handler, since an earlier one has not returned,
+// is told from one that may still be done.
+func TestRefused(t *testing.T) {
+	r := newRig(t)
+	e := r.open(bamio.Options{
+		Drives: []bamio.Drive{r.drive(1<<20, soft.Config{})}, Queues: 1, Buffers: 1, Deadline: 3 * time.Second, Grace: 200 * time.Millisecond,
+	})
+	release := make(chan struct{})
+	var handled atomic.Int32
+	stop := serve(t, e, func(context.Context, []bamio.Call) error {
+		handled.Add(1)
+		<-release // whatever its context says
+		return nil
+	})
+	var ended error
+	r.must(e, func(d *bamiofake.Device) error {
+		if st := bamio.Status(d.Request(1, [5]uint64{})); st != bamio.Timeout {
+			t.Errorf("a request whose handler does not return: %v", st)
+		}
+		time.Sleep(200 * time.Millisecond) // the server has given it up, too
+		over := make(chan struct{})
+		time.AfterFunc(600*time.Millisecond, func() { ended = stop(); close(over) })
+		if st := bamio.Status(d.Request(1, [5]uint64{})); st != bamio.RequestFailed {
+			t.Errorf("a request that reached no handler: %v", st)
+		}
+		<-over
+		return nil
+	})
+	var busy *bamio.BusyError
+	if !errors.As(ended, &busy) || handled.Load() != 1 {
+		t.Errorf("%d batches were handled, and Serve ends with %v", handled.Load(), ended)
+	}
+	close(release)
 }
 
 // TestNobodyServes: requests time out, and those that nobody waits for any more

@@ -8,15 +8,16 @@ import (
 )
 
 // pack writes arguments into f.packed as a kernel's parameter block, each at
-// its natural alignment, and where they start into f.offsets.
+// its natural alignment, and where they start and end into f.offsets and f.ends.
 func (f *frame) pack(k *Function, args []any) error {
-	f.packed, f.offsets = f.packed[:0], f.offsets[:0]
+	f.packed, f.offsets, f.ends = f.packed[:0], f.offsets[:0], f.ends[:0]
 	for i, arg := range args {
 		if err := f.packOne(arg); err != nil {
 			e := refused("cuda.Function.LaunchArgs", "", "argument %d of %s", i, k)
 			e.cause = err
 			return e
 		}
+		f.ends = append(f.ends, len(f.packed))
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type frame struct {
 
 	packed   []byte    // a packed parameter block
 	offsets  []int     // where each parameter starts in it
+	ends     []int     // and where its bytes end
 	pointers []uintptr // their addresses, then those of nothing
 	given    int       // of them, parameters of the last launch
 }

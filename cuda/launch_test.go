@@ -86,6 +86,9 @@ func TestLaunchChecksParameters(t *testing.T) {
 	}{
 		{72, []uint16{0, 8}, ""}, {72, []uint16{0}, ""}, {0, nil, ""},
 		{73, []uint16{0, 8, 72}, "3 parameters for kernel f, which has 2"}, {7, []uint16{0}, "parameter 0 of kernel f has 8 bytes, of which there are 7"}, {71, []uint16{0, 8}, "parameter 1 of kernel f has 64 bytes, of which there are 63"},
+		{68, []uint16{0, 4}, "parameter 0 of kernel f has 8 bytes, of which there are 4"},
+		{72, []uint16{64, 0}, ""}, {72, []uint16{64, 8}, "parameter 1 of kernel f has 64 bytes, of which there are 56"},
+		{64, []uint16{0, 0}, ""}, // both read the same
 	} {
 		err := k.Launch(stream, LaunchConfig{}, make([]byte, row.bytes), row.offsets...)
 		if row.want == "" && err != nil || row.want != "" && (!errors.Is(err, InvalidValue) || !strings.Contains(err.Error(), row.want)) {
@@ -95,8 +98,17 @@ func TestLaunchChecksParameters(t *testing.T) {
 	if err := k.LaunchArgs(stream, LaunchConfig{Cooperative: true}, uint64(1), [16]float32{}); err != nil {
 		t.Error(err)
 	}
-	if n := s.count(SymLaunchKernel) + s.count(SymLaunchCooperativeKernel); n != 4 {
-		t.Errorf("%d launches, want 4", n)
+	// Padding is no part of a value.
+	for _, row := range []struct {
+		args []any
+		want string
+	}{{[]any{uint32(1), [8]uint64{}}, "parameter 0 of kernel f has 8 bytes, of which there are 4"}, {[]any{uint64(1), [4]uint64{}}, "parameter 1 of kernel f has 64 bytes, of which there are 32"}} {
+		if err := k.LaunchArgs(stream, LaunchConfig{}, row.args...); !errors.Is(err, InvalidValue) || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%v: %v, want %q", row.args, err, row.want)
+		}
+	}
+	if n := s.count(SymLaunchKernel) + s.count(SymLaunchCooperativeKernel); n != 6 {
+		t.Errorf("%d launches, want 6", n)
 	}
 }
 

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 )
 
@@ -56,8 +57,8 @@ const maxParameters = 4096
 // Launch starts the kernel in the stream, which must be of the module's context. Its
 // parameters are in params, each from its offset on. They are copied before Launch
 // returns. A fault of the kernel shows up in later calls. From CUDA 12.4 on, more
-// parameters than the kernel has are refused, and bytes that are missing at the block's
-// end; parameters that are left out are 0.
+// parameters than the kernel has are refused, and one that has fewer bytes than the kernel
+// declares before the next one starts or the block ends; parameters that are left out are 0.
 //
 // The parameters are named to the driver one by one. A packed block would have to
 // have them where the compiler did, which is not where C's alignment says when a
@@ -77,14 +78,38 @@ func (k *Function) Launch(s *Stream, cfg LaunchConfig, params []byte, offsets ..
 	if len(params) > 0 && len(offsets) == 0 {
 		return refused(call, "say where each parameter starts", "%d bytes of parameters of %s without offsets", len(params), k)
 	}
+	f.endAtNext(len(params))
 	return k.launch(call, f, s, cfg, params)
+}
+
+// endAtNext has each parameter end where the next one in the block starts, or the block
+// ends. They come in the block's order but for those of a caller who wants otherwise.
+func (f *frame) endAtNext(length int) {
+	f.ends = f.ends[:0]
+	ordered := slices.IsSorted(f.offsets)
+	for i, at := range f.offsets {
+		end, rest := length, f.offsets
+		if ordered {
+			rest = f.offsets[i+1:]
+		}
+		for _, o := range rest {
+			if o > at && o < end {
+				end = o
+			}
+			if ordered && o > at {
+				break
+			}
+		}
+		f.ends = append(f.ends, end)
+	}
 }
 
 // LaunchArgs is Launch with the parameters given as values, each of the size
 // that the kernel declares: Ptr, *DeviceMemory, *HostMemory and *Registration
 // (their device addresses), bool, sized integers, floats, and structs and arrays of
 // those, which have C's layout. An int has no fixed size in C and is refused. An
-// error names the argument that cannot be passed.
+// error names the argument that cannot be passed. From CUDA 12.4 on, that is also one
+// with fewer bytes than the kernel declares.
 //
 // The driver cannot check the types: arguments that differ from the kernel's parameters
 // make it read wrong ones.
@@ -118,8 +143,8 @@ func (f *frame) point(call string, k *Function, block []byte) error {
 	}
 	f.given = 0
 	for i, at := range f.offsets {
-		if sizes != nil && sizes[i] > uint64(len(block)-at) {
-			return refused(call, "give what the kernel declares", "parameter %d of %s has %d bytes, of which there are %d", i, k, sizes[i], len(block)-at)
+		if n := f.ends[i] - at; sizes != nil && sizes[i] > uint64(n) {
+			return refused(call, "give what the kernel declares", "parameter %d of %s has %d bytes, of which there are %d", i, k, sizes[i], n)
 		}
 		f.pointers[i], f.given = uintptr(unsafe.Add(base, at)), i+1
 	}

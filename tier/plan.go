@@ -30,6 +30,9 @@ const NoPlace int32 = -1
 //  2. once these ended: slots into frames;
 //  3. the caller's elements, from and to the frames.
 //
+// Only 1 can fail for a page alone, and Carry may return after it: 2 and 3 have to come
+// before victims of T1 in the next wave's 1, and before reads into slots that they read from.
+//
 // An access that would break the rule first has the wave carried out. So the
 // decisions and counts are those of one access after another, whatever the size
 // of the tiers. A Plan is not safe for concurrent use.
@@ -41,6 +44,10 @@ type Plan struct {
 	out    [2]placement.Page // proposed victims that their evictors have let go
 	loc    [2][]int32        // frame and slot of each page, or NoPlace
 	free   [2][]int32        // frames and slots without a page
+	rest   []int32           // and slots that the last wave freed: reads of the next one leave them alone
+	half   int               // slots that a wave with reads may take
+	taken  int               // by this one
+	reads  bool              // it has some
 	places [2]int            // frames and slots in all
 	mark   []uint32          // number of the last wave that had to do with the page
 	epoch  uint32
@@ -87,6 +94,7 @@ func NewPlan(c PlanConfig) (*Plan, error) {
 	}
 	p.free[inT1], p.free[inT2] = countdown(c.T1.Cap()), countdown(slots)
 	p.places = [2]int{c.T1.Cap(), slots}
+	p.half = max(c.Spares/2, slotsPerMiss)
 	m.plan = p
 	p.grow(c.Pages)
 	return p, nil
@@ -127,9 +135,12 @@ func (p *Plan) Access(page placement.Page, op Op, tag int) error {
 	if p.broke != nil {
 		return p.broke
 	}
-	if p.m.table[page].State() != ResidentT1 && (p.touched(page) || len(p.free[inT2]) < slotsPerMiss) {
+	if p.m.table[page].State() != ResidentT1 && (p.touched(page) || p.full()) {
 		if err := p.Finish(); err != nil {
 			return err
+		}
+		if p.full() {
+			p.rejoin()
 		}
 	}
 	e := p.m.table[page]
@@ -147,6 +158,18 @@ func (p *Plan) Access(page placement.Page, op Op, tag int) error {
 	p.m.c.Accesses = p.m.now
 	p.note(page, op, tag, class)
 	return p.broke
+}
+
+// full says whether the wave has no slots for another miss. One with reads leaves half of
+// the spare slots to the next, which then can begin its reads while what this one read is
+// still being copied.
+func (p *Plan) full() bool {
+	return len(p.free[inT2]) < slotsPerMiss || p.reads && p.taken+slotsPerMiss > p.half
+}
+
+// rejoin makes the slots that the last wave freed free for all.
+func (p *Plan) rejoin() {
+	p.free[inT2], p.rest = append(p.free[inT2], p.rest...), p.rest[:0]
 }
 
 // note adds the access, and its miss if it was one, to the wave.

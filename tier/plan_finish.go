@@ -25,11 +25,16 @@ func (p *Plan) Finish() error {
 			p.undo(m)
 		}
 	}
+	p.rejoin() // what the wave before freed
+	kept := len(p.free[inT2])
 	for i := range w.Misses {
 		if m := &w.Misses[i]; !m.undone {
 			p.commit(m)
 		}
 	}
+	p.rest = append(p.rest, p.free[inT2][kept:]...)
+	p.free[inT2] = p.free[inT2][:kept]
+	p.taken, p.reads = 0, false
 	w.reset()
 	clear(p.missOf)
 	if p.epoch++; p.epoch == 0 { // wrapped: old marks would look new

@@ -2,6 +2,7 @@ package tier
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tritier/tritier/placement"
 )
@@ -63,10 +64,12 @@ func (p *Plan) Cleaned(page placement.Page) { p.m.table[page] &^= dirtyBit }
 // Spare lends up to len(list) free slots as buffers and returns how many. Give
 // them back, with Return, before the next access. The wave must be finished.
 func (p *Plan) Spare(list []int32) int {
+	p.rejoin()
 	n := min(len(list), len(p.free[inT2])-p.unused())
 	for i := range n {
 		list[i] = p.take(inT2)
 	}
+	p.taken = 0 // by no wave
 	return n
 }
 
@@ -118,7 +121,11 @@ func (p *Plan) Check() error {
 
 func (p *Plan) checkPlaces(tier int) error {
 	owner := map[int32]placement.Page{}
-	for _, f := range p.free[tier] {
+	free := p.free[tier]
+	if tier == inT2 {
+		free = slices.Concat(free, p.rest)
+	}
+	for _, f := range free {
 		if _, twice := owner[f]; twice || f < 0 {
 			return fmt.Errorf("tier: place %d of T%d is free twice", f, tier+1)
 		}

@@ -104,7 +104,7 @@ func (p *Plan) placed(op Op) {
 		c.Slot = p.loc[inT2][c.Page]
 		return
 	}
-	c.Slot, c.Read = p.take(inT2), true
+	c.Slot, c.Read, p.reads = p.take(inT2), true, true
 }
 
 // refused ends a miss that found no frame.
@@ -127,6 +127,9 @@ func (p *Plan) take(tier int) int32 {
 	last := len(p.free[tier]) - 1
 	place := p.free[tier][last]
 	p.free[tier] = p.free[tier][:last]
+	if tier == inT2 {
+		p.taken++
+	}
 	return place
 }
 

@@ -18,7 +18,9 @@ struct alignas(128) Report {
     uint32_t finished; // warps of a flush that have ended
     uint32_t durable;  // how the store's flush ended
     uint32_t stop;     // not 0: try nothing more; Engine.stop of batches is this word
-    uint32_t reserved[3];
+    uint32_t begun;    // 1 once the first warp runs
+    uint32_t passed;   // changes while a flush passes over pages, of which clean ones count nowhere else
+    uint32_t reserved;
     uint64_t page[kNamed];
     uint32_t status[kNamed];
 };
@@ -29,6 +31,14 @@ TRITIER_DEVICE void report_failure(Report* r, uint64_t page, uint32_t status) {
     if (at < kNamed) {
         r->page[at] = page;
         store_release_sys(&r->status[at], status);
+    }
+}
+
+// report_begun tells a host that waits in vain that the launch was not held up before it.
+template <class G>
+TRITIER_DEVICE void report_begun(const G& g, uint32_t warp, Report* r) {
+    if (warp == 0 && g.leads()) {
+        store_release_sys(&r->begun, 1u);
     }
 }
 
@@ -129,6 +139,7 @@ template <class G>
 TRITIER_DEVICE void pin_all(const G& g, uint32_t warp, uint32_t warps, const Engine* e, const uint64_t* pages, uint64_t n, uint32_t* frames,
                             uint32_t unpin, Report* report) {
     Context<DriveStore> t = open_context<DriveStore>(e, warp);
+    report_begun(g, warp, report);
     for (uint64_t i = warp; i < n; i += warps) {
         if (unpin != 0) {
             if (frames[i] != kNone) {
@@ -155,7 +166,12 @@ TRITIER_DEVICE void pin_all(const G& g, uint32_t warp, uint32_t warps, const Eng
 template <class G>
 TRITIER_DEVICE void flush_all(const G& g, uint32_t warp, uint32_t warps, const Engine* e, Report* report) {
     Context<DriveStore> t = open_context<DriveStore>(e, warp);
+    report_begun(g, warp, report);
+    uint32_t looked = 0;
     for (uint64_t p = warp; p < e->pages && !given_up(g, report); p += warps) {
+        if (g.leads() && ++looked % 1024 == 0) {
+            store_release_sys(&report->passed, static_cast<uint32_t>(p));
+        }
         uint32_t status = flush_page(g, t, static_cast<uint32_t>(p));
         if (status != kTierOk && g.leads()) {
             report_failure(report, p, status);
@@ -196,12 +212,14 @@ TRITIER_DEVICE void by_size(uint32_t shift, F f) {
 template <class G>
 TRITIER_DEVICE void elements_body(const G& g, uint32_t warp, uint32_t warps, const ArrayRef& ref, uint32_t op, const uint64_t* index, uint64_t n,
                                   char* buffer, Report* report) {
+    report_begun(g, warp, report);
     by_size(ref.element_shift, [&](auto t) { access_elements<decltype(t)>(g, warp, warps, ref, op, index, n, buffer, report); });
 }
 
 template <class G>
 TRITIER_DEVICE void run_body(const G& g, uint32_t warp, uint32_t warps, const ArrayRef& ref, uint32_t op, uint64_t first, uint64_t n, char* buffer,
                              Report* report) {
+    report_begun(g, warp, report);
     by_size(ref.element_shift, [&](auto t) { access_run<decltype(t)>(g, warp, warps, ref, op, first, n, buffer, report); });
 }
 

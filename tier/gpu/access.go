@@ -46,8 +46,8 @@ func (e *Engine) shape(warps int) cuda.LaunchConfig {
 // Of this and the other batch calls: the end of ctx asks the kernel to end, and I/O
 // in flight to be the last. What is left out then is unknown. After an access that has
 // waited in vain for Options.Deadline the rest is not tried and counts as failed, so
-// that a batch over a dead drive ends soon. After a *RunningError the buffer still
-// belongs to the kernel.
+// that a batch over a dead drive ends soon. Where ctx has no deadline, a kernel that does
+// not get on is a *HangError. After a *RunningError the buffer still belongs to the kernel.
 func (e *Engine) Elements(ctx context.Context, ref layout.ArrayRef, op tier.Op, index []uint64, buf Buffer) error {
 	if op != tier.Prefetch {
 		if err := buf.holds(uint64(len(index)), ref.ElementShift); err != nil {
@@ -133,10 +133,7 @@ func (e *Engine) part(ctx context.Context, op tier.Op, buf Buffer, at, n int, la
 		where = e.stage.DevicePtr()
 		copy(e.stage.Bytes(), buf.Bytes[at:at+n]) // reads too: what fails keeps its value
 	}
-	err := e.ordered(buf.Stream, func() error { return launch(where, e.shape(warps)) })
-	if err == nil {
-		err = e.wait(ctx)
-	}
+	err := e.call(ctx, buf.Stream, func() error { return launch(where, e.shape(warps)) })
 	var access *AccessError
 	if staged && op == tier.Read && (err == nil || errors.As(err, &access)) {
 		copy(buf.Bytes[at:at+n], e.stage.Bytes())
@@ -144,24 +141,31 @@ func (e *Engine) part(ctx context.Context, op tier.Op, buf Buffer, at, n int, la
 	return err
 }
 
-// ordered launches behind what the caller's stream holds. The caller's stream needs
-// no wait afterwards: batch calls return when their kernel has ended.
-func (e *Engine) ordered(s *cuda.Stream, launch func() error) error {
-	if s != nil {
-		if !s.Context().Same(e.ctx) {
-			return errors.New("the stream is of another context than T1's memory")
-		}
-		ev, err := e.ctx.NewEvent(false)
-		if err != nil {
-			return err
-		}
-		defer ev.Close()
-		if err := errors.Join(ev.Record(s), e.stream.WaitEvent(ev)); err != nil {
-			return err
-		}
-	}
+// call launches behind what the caller's stream holds, and waits. The caller's stream
+// needs no wait afterwards: batch calls return when their kernel has ended.
+func (e *Engine) call(ctx context.Context, s *cuda.Stream, launch func() error) error {
 	clear(e.shared.Bytes()[reportAt:mailboxAt])
-	return launch()
+	if s == nil {
+		if err := launch(); err != nil {
+			return err
+		}
+		return e.wait(ctx, nil)
+	}
+	if !s.Context().Same(e.ctx) {
+		return errors.New("the stream is of another context than T1's memory")
+	}
+	front, err := e.ctx.NewEvent(false)
+	if err != nil {
+		return err
+	}
+	defer front.Close()
+	if err := errors.Join(front.Record(s), e.stream.WaitEvent(front)); err != nil {
+		return err
+	}
+	if err := launch(); err != nil {
+		return err
+	}
+	return e.wait(ctx, front)
 }
 
 func (e *Engine) report() cuda.Ptr { return e.shared.DevicePtr().Add(reportAt) }
@@ -179,10 +183,7 @@ func (e *Engine) Flush(ctx context.Context) error {
 		return err
 	}
 	cfg := e.shape(e.o.Spares) // a page of T1 needs a slot
-	if err := e.ordered(nil, func() error { return e.k.FlushDirty(e.stream, cfg, e.batch.Ptr(), e.report()) }); err != nil {
-		return err
-	}
-	if err := e.wait(ctx); err != nil {
+	if err := e.call(ctx, nil, func() error { return e.k.FlushDirty(e.stream, cfg, e.batch.Ptr(), e.report()) }); err != nil {
 		return err
 	}
 	if err := Status(binary.LittleEndian.Uint32(e.shared.Bytes()[reportAt+12:])).Err(); err != nil {

@@ -47,8 +47,9 @@ func (e *Engine) tables(ctx context.Context) (t tables, err error) {
 }
 
 // Check proves the invariants: no page is on its way or pinned, every resident page
-// owns the place that its entry names and no other, copies in T2 are those of clean
-// pages in T1, and the counters are conserved. No kernel may run.
+// owns the place that its entry names and no other, every other place is in one stack of
+// free ones or put aside, copies in T2 are those of clean pages in T1, and the counters are
+// conserved. No kernel may run.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.mu.enter(ctx); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	case owned(t.slots) != in2+copies || int(t.hot.T2Used) != in2+copies:
 		return fmt.Errorf("gpu engine: %d slots are taken and %d counted, by %d pages and %d copies", owned(t.slots), t.hot.T2Used, in2, copies)
 	}
-	return errors.Join(s.timed(uint64(e.o.PageSize)), s.Counters.Check())
+	return errors.Join(t.stacked(&s.Device), s.timed(uint64(e.o.PageSize)), s.Counters.Check())
 }
 
 // timed sees to it that every page that was moved was timed, and went by one way.
@@ -248,9 +249,16 @@ func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
 		t.forget(p)
 	}
 	s := e.stream
-	return errors.Join(s.CopyToDevice(cuda.Ptr(e.dev.Entries), encode(t.entries)), s.CopyToDevice(cuda.Ptr(e.dev.FrameOwner), encode(t.frames)),
+	err = errors.Join(s.CopyToDevice(cuda.Ptr(e.dev.Entries), encode(t.entries)), s.CopyToDevice(cuda.Ptr(e.dev.FrameOwner), encode(t.frames)),
 		s.CopyToDevice(cuda.Ptr(e.dev.SlotOwner), encode(t.slots)), s.CopyToDevice(cuda.Ptr(e.dev.SlotOrder), encode(t.order)),
-		s.CopyToDevice(cuda.Ptr(e.dev.Hot), encode(t.hot)), s.Wait(ctx))
+		s.CopyToDevice(cuda.Ptr(e.dev.Hot), encode(t.hot)))
+	bounded, cancel := context.WithTimeout(ctx, e.o.Deadline)
+	defer cancel()
+	if w := s.Wait(bounded); w != nil {
+		_, late := e.asked(late{s, w}, false) // no kernel before the copies have ended
+		err = errors.Join(err, w, late)
+	}
+	return err
 }
 
 // forget makes a page absent in a copy of the tables. Its place goes to the top of

@@ -33,6 +33,11 @@
 //
 // # Ends
 //
+// Every wait ends. A kernel with I/O in flight is bamio's watchdog's matter. For one without,
+// the end of the call's context is; where that has no deadline, a call ends with a *HangError
+// once no kernel has made an access for Deadline and 2 s. Kernels of the program that the call
+// is behind, in its stream or for want of room, are not asked to end.
+//
 // The end of a batch's context, and the first wait in vain of a batch, set a stop word
 // that only batches look at: they begin no further I/O, wait for what is in flight, and
 // lose nothing. Commands that nobody waited for keep their slots, since a drive may

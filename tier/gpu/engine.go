@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -21,6 +22,7 @@ type Engine struct {
 	io     *bamio.Engine
 	k      *kernels
 	stream *cuda.Stream
+	look   look
 	frames *cuda.DeviceMemory
 	memory []*cuda.DeviceMemory // every table
 	block  *cuda.DeviceMemory   // layout.Engine, for kernels of others
@@ -36,7 +38,7 @@ type Engine struct {
 	mover  layout.Mover // as kernels have it at first
 	attend *attendant   // nil when kernels move pages both ways
 
-	mu      gate // guards stream, stage, index, the report, and the rest
+	mu      gate // guards stream, look, stage, index, the report, and the rest
 	closed  bool
 	late    []late // kernels that did not end when they were asked to
 	stopped bool   // kernels were asked to end, and not yet resumed
@@ -48,6 +50,7 @@ var ErrClosed = errors.New("the GPU engine is closed")
 const (
 	stageBytes  = 8 << 20
 	indexLength = 1 << 16
+	openWithin  = time.Minute // for what kernels find at first, of gigabytes, beside kernels of others
 )
 
 // Open allocates the tiers and sets the tables up, every page in T3. ctx bounds the
@@ -86,6 +89,9 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	if e.stream, err = e.ctx.NewStream(); err != nil {
 		return err
 	}
+	if err = e.look.open(e.ctx); err != nil {
+		return err
+	}
 	for _, m := range []struct {
 		to    **cuda.HostMemory
 		bytes uint64
@@ -114,7 +120,9 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	if err := e.putBlocks(); err != nil {
 		return err
 	}
-	if err := e.stream.Wait(ctx); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, max(o.Deadline, openWithin))
+	defer cancel()
+	if err := e.stream.Wait(bounded); err != nil {
 		return err
 	}
 	if d.reuse != nil {
@@ -124,7 +132,7 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 		e.record.start()
 	}
 	if e.tell != nil {
-		return e.tell.start(ctx, e.k, e.ctx)
+		return e.tell.start(bounded, e.k, e.ctx)
 	}
 	return nil
 }
@@ -313,10 +321,7 @@ func (e *Engine) release() error {
 	if e.tell != nil {
 		errs = append(errs, e.tell.close())
 	}
-	for _, l := range e.late { // the GPU is idle by now
-		errs = append(errs, l.close())
-	}
-	e.late = nil
+	e.late = nil // the GPU is idle by now
 	for _, m := range append(e.memory, e.frames) {
 		if m != nil {
 			errs = append(errs, m.Close())
@@ -327,6 +332,7 @@ func (e *Engine) release() error {
 			errs = append(errs, m.Close())
 		}
 	}
+	errs = append(errs, e.look.close())
 	if e.stream != nil {
 		errs = append(errs, e.stream.Close())
 	}

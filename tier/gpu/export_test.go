@@ -3,7 +3,9 @@ package gpu
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tritier/tritier/cuda"
@@ -67,4 +69,61 @@ func (e *Engine) Over() uint64 { return binary.LittleEndian.Uint64(e.shared.Byte
 func (e *Engine) Enter() (leave func()) {
 	e.mu <- struct{}{}
 	return e.mu.leave
+}
+
+// Breaks are ways to break the tables of free places, and what Check says to each.
+var Breaks = map[string]struct {
+	says string
+	do   func(t *tables, head func() *uint64)
+}{
+	"a slot in two stacks": {"and was found in that of", func(t *tables, head func() *uint64) { t.hot.FreeSlots[layout.Stripes-1].Head = *head() }},
+	"a ring of slots": {"and was found in that of", func(t *tables, head func() *uint64) {
+		at := uint32(*head())
+		t.slots[at] = layout.FreeMark | at
+	}},
+	"a slot in no stack": {"is free and in no stack", func(t *tables, head func() *uint64) {
+		h := head()
+		*h = uint64(t.slots[uint32(*h)] &^ layout.FreeMark)
+	}},
+	"a stack with a slot of a page": {"and page 0 has it", func(t *tables, head func() *uint64) {
+		*head() = t.entries[0] & locationMask >> locationShift
+	}},
+	"a stack that leaves the slots": {"has slot", func(t *tables, head func() *uint64) { *head() = uint64(len(t.slots)) }},
+	"a slot put aside that was not counted": {"by the counts 0", func(t *tables, head func() *uint64) {
+		h := head()
+		at := uint32(*h)
+		*h = uint64(t.slots[at] &^ layout.FreeMark)
+		t.slots[at], t.hot.LostSlots = layout.FreeMark|layout.ChainEnd, uint64(at)
+	}},
+	"a frame in no stack": {"is free and in no stack", func(t *tables, _ func() *uint64) {
+		t.hot.FreeFrames = uint64(t.frames[uint32(t.hot.FreeFrames)] &^ layout.FreeMark)
+	}},
+	"a stack with a frame of a page":     {"has it", func(t *tables, _ func() *uint64) { t.hot.FreeFrames = 0 }},
+	"a frame in use that was never used": {"was never used", func(t *tables, _ func() *uint64) { t.hot.UsedFrames = 5 }},
+	"more frames than there are":         {"frames are in use", func(t *tables, _ func() *uint64) { t.hot.UsedFrames = 1 << 20 }},
+}
+
+// Break breaks the tables so, and returns what mends them and what Check has to say.
+func (e *Engine) Break(ctx context.Context, how string) (mend func() error, says string, err error) {
+	t, err := e.tables(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	was := t
+	was.frames, was.slots = slices.Clone(t.frames), slices.Clone(t.slots)
+	head := func() *uint64 { // of a stack that has some
+		for i := range t.hot.FreeSlots {
+			if h := &t.hot.FreeSlots[i].Head; uint32(*h) != layout.ChainEnd {
+				return h
+			}
+		}
+		return nil
+	}
+	Breaks[how].do(&t, head)
+	put := func(t *tables) error {
+		s := e.stream
+		return errors.Join(s.CopyToDevice(cuda.Ptr(e.dev.FrameOwner), encode(t.frames)), s.CopyToDevice(cuda.Ptr(e.dev.SlotOwner), encode(t.slots)),
+			s.CopyToDevice(cuda.Ptr(e.dev.Hot), encode(t.hot)), s.Wait(ctx))
+	}
+	return func() error { return put(&was) }, Breaks[how].says, put(&t)
 }

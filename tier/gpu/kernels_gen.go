@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:c727c6b62dce13b98ee1e7f4e00a29606c54f7d5d35b272589c211af4ec263ab
+// sha256:3119ab1e4bc7ad6fdf84e1b70a5bcbfa90181a3df46d4a24cc6ca2cf6ec85303
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
@@ -25,6 +25,8 @@ const (
 	reportBytes    = 256
 	reportNamed    = 16
 	reportStopAt   = 16
+	reportBegunAt  = 20
+	reportPassedAt = 24
 	reportPageAt   = 32
 	reportStatusAt = 160
 )

@@ -68,12 +68,9 @@ func (e *Engine) pins(ctx context.Context, pages []uint64, frames []int32, unpin
 			binary.LittleEndian.PutUint64(list[8*i:], pages[at+i])
 			binary.LittleEndian.PutUint32(places[4*i:], frameWord(frames[at+i]))
 		}
-		err := e.ordered(nil, func() error {
+		err := e.call(ctx, nil, func() error {
 			return e.k.PinPages(e.stream, e.shape(n), e.batch.Ptr(), e.index.DevicePtr(), uint64(n), e.index.DevicePtr().Add(8*most), flag, e.report())
 		})
-		if err == nil {
-			err = e.wait(ctx)
-		}
 		for i := range n {
 			if w := binary.LittleEndian.Uint32(places[4*i:]); !unpin && w != layout.None {
 				frames[at+i] = int32(w)

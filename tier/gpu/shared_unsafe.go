@@ -26,6 +26,11 @@ func (e *Engine) askBatch() {
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&e.shared.Bytes()[reportAt+reportStopAt])), 1)
 }
 
+// reportWord is a word of the report that the batch changes while it runs.
+func (e *Engine) reportWord(at int) uint32 {
+	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&e.shared.Bytes()[reportAt+at])))
+}
+
 // tellOver tells kernels that no copy of requests below number n is in flight any more.
 func (e *Engine) tellOver(n uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&e.shared.Bytes()[moverAt])), n)

@@ -2,11 +2,9 @@ package gpu
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"time"
 
-	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/layout"
 )
@@ -34,25 +32,6 @@ type MoverStats struct {
 	// Last is what last went wrong with a copy on request; its warp has copied itself, or
 	// got ErrMove.
 	Last error
-}
-
-// get copies a struct back from the GPU, through a stream of its own, so that it
-// works beside kernels.
-func (e *Engine) get(ctx context.Context, at uint64, v any) error {
-	b := make([]byte, binary.Size(v))
-	if err := e.copyBack(ctx, at, b); err != nil {
-		return err
-	}
-	_, err := binary.Decode(b, binary.LittleEndian, v)
-	return err
-}
-
-func (e *Engine) copyBack(ctx context.Context, at uint64, b []byte) error {
-	s, err := e.ctx.NewStream()
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.CopyToHost(b, cuda.Ptr(at)), s.Wait(ctx), s.Close())
 }
 
 // Stats reads the counters, also while kernels run; then they need not add up.

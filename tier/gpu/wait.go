@@ -29,15 +29,7 @@ func (e *RunningError) Unwrap() error { return e.Err }
 // late is a kernel that did not end when it was asked to.
 type late struct {
 	work bamio.Work
-	own  *cuda.Event // to close; nil: the caller's
 	err  error
-}
-
-func (l late) close() error {
-	if l.own == nil {
-		return nil
-	}
-	return l.own.Close()
 }
 
 // ready says whether a call may launch a kernel, or why not. The caller has mu.
@@ -54,39 +46,32 @@ func (e *Engine) ready(ctx context.Context) error {
 // settle lets kernels work again once those that were asked to end have ended: only
 // then can none of them take the next one's leave for its own.
 func (e *Engine) settle() error {
-	var errs []error
 	e.late = slices.DeleteFunc(e.late, func(l late) bool {
 		done, err := l.work.Query()
-		if !done && err == nil {
-			return false
-		}
-		errs = append(errs, l.close())
-		return true
+		return done || err != nil
 	})
 	if len(e.late) > 0 {
 		return &RunningError{e.late[0].err}
 	}
-	if e.stopped {
-		e.stopped = false
-		errs = append(errs, e.io.Resume())
+	if !e.stopped {
+		return nil
 	}
-	return errors.Join(errs...)
+	e.stopped = false
+	return e.io.Resume()
 }
 
-// asked notes that kernels were asked to end by a wait for this one, which ended with
-// cause, and settles. The caller has mu.
-func (e *Engine) asked(l late) (running bool, err error) {
+// asked notes that a wait for a kernel has ended with l.err before the kernel had, and
+// settles. all says that bamio has asked every kernel to end. The caller has mu.
+func (e *Engine) asked(l late, all bool) (running bool, err error) {
 	done, failed := l.work.Query()
 	running = !done && failed == nil
-	e.stopped = true
+	e.stopped = e.stopped || all
 	if running {
 		e.late = append(e.late, l)
-	} else {
-		err = l.close()
 	}
 	var others *RunningError
-	if s := e.settle(); !errors.As(s, &others) {
-		err = errors.Join(err, s)
+	if err = e.settle(); errors.As(err, &others) {
+		err = nil
 	}
 	return running, err
 }
@@ -110,7 +95,7 @@ func (e *Engine) Watch(ctx context.Context, work bamio.Work) error {
 		e.refreshClock(ctx)
 		return errors.Join(watched, e.observed(ctx))
 	}
-	_, err := e.asked(late{work: work, err: watched})
+	_, err := e.asked(late{work, watched}, true)
 	return errors.Join(watched, err)
 }
 
@@ -121,25 +106,20 @@ func drivesOnly(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && errors.As(err, &drive) && !errors.As(err, &stall)
 }
 
-// wait waits for the engine's stream and reads the report.
-func (e *Engine) wait(ctx context.Context) error {
-	ev, err := e.ctx.NewEvent(false)
-	if err != nil {
-		return err
-	}
-	if err := ev.Record(e.stream); err != nil {
-		return errors.Join(err, ev.Close())
-	}
-	watched := e.watchBatch(ctx, ev)
-	if watched != nil && !drivesOnly(ctx, watched) {
-		running, err := e.asked(late{ev, ev, watched})
+// wait waits for the engine's stream and reads the report. front is behind what the
+// caller's stream held, or nil.
+func (e *Engine) wait(ctx context.Context, front *cuda.Event) error {
+	p := e.newPatience(ctx, front)
+	watched := e.watchBatch(ctx, p)
+	if watched != nil && (p.err != nil || !drivesOnly(ctx, watched)) {
+		running, err := e.asked(late{e.stream, watched}, p.err == nil)
 		if running {
 			return &RunningError{errors.Join(watched, err)}
 		}
 		return errors.Join(watched, err)
 	}
 	e.refreshClock(ctx)
-	if err := errors.Join(ev.Close(), e.observed(ctx)); err != nil {
+	if err := e.observed(ctx); err != nil {
 		return err
 	}
 	if a := e.failures(); a != nil {
@@ -151,8 +131,9 @@ func (e *Engine) wait(ctx context.Context) error {
 
 // watchBatch waits for a batch. The end of ctx asks its kernel not to begin anything
 // more, and leaves it the time for what is in flight: a command that nobody waits for
-// keeps its slot until it is answered. Only then bamio asks everything to end.
-func (e *Engine) watchBatch(ctx context.Context, ev *cuda.Event) error {
+// keeps its slot until it is answered. Only then bamio asks everything to end. A batch
+// that hangs is asked alone: kernels of the program may be what it waits for.
+func (e *Engine) watchBatch(ctx context.Context, p *patience) error {
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	done, over := make(chan struct{}), make(chan struct{})
@@ -165,7 +146,11 @@ func (e *Engine) watchBatch(ctx context.Context, ev *cuda.Event) error {
 			end(context.Cause(ctx))
 		}
 	})
-	err := e.io.Watch(inner, ev)
+	err := e.io.Watch(inner, p)
+	var hang *HangError
+	if errors.As(err, &hang) {
+		p.giveUp()
+	}
 	close(done)
 	if unasked() {
 		return err

@@ -61,6 +61,7 @@ func (m *Memory) run(ctx context.Context, run *batch) error {
 	run.order, run.access = m.order[:0], m.access[:0]
 	defer func() {
 		m.order, m.access = run.order[:0], run.access[:0]
+		m.dropTail() // of a memory that is broken now
 		m.batch, m.ctx = nil, context.Background()
 	}()
 	lanes := max(run.Lanes, 1)
@@ -71,6 +72,9 @@ func (m *Memory) run(ctx context.Context, run *batch) error {
 	}
 	if err := m.finish(run); err != nil {
 		return err
+	}
+	if err := m.endTail(); err != nil {
+		return m.fail(err)
 	}
 	if run.failed.Failed > 0 {
 		return &run.failed
@@ -129,6 +133,9 @@ func (m *Memory) use(page placement.Page, op tier.Op, tag int) error {
 func (m *Memory) giveUp() error {
 	cause := context.Cause(m.ctx)
 	if err := m.plan.Finish(); err != nil {
+		return m.fail(err)
+	}
+	if err := m.endTail(); err != nil {
 		return m.fail(err)
 	}
 	return fmt.Errorf("the batch was ended before all of it was done: %w", cause)

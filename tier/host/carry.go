@@ -15,20 +15,28 @@ type ioLists struct {
 	first, second []Request // reads and T2's victims; T1's victims
 	ofFirst       []int     // the miss that each belongs to
 	ofSecond      []int
-	out, in       []Copy
-	pieces        []Piece
+	out           []Copy
+	tail          tail
 }
 
-// carry carries a wave out: tier.PlanConfig.Carry.
+// carry carries a wave out: tier.PlanConfig.Carry. What is left of it then, the tail,
+// cannot fail for a page alone, and is done beside the reads of the next wave.
 func (m *Memory) carry(w *tier.Wave) error {
 	// What has begun is ended, also when the caller gave up meanwhile: a wave
 	// cut in two would leave the tiers unknown.
 	ctx, cancel := m.bounded(m.ctx)
 	defer cancel()
 	begun := m.began()
-	defer func() { m.ended(EventMiss, begun, len(w.Misses), 0) }()
 	m.list(w)
+	if m.io.tail.needs(m.io.first) {
+		if err := m.endTail(); err != nil {
+			return err
+		}
+	}
 	reads := m.begin(m.io.first)
+	if err := m.endTail(); err != nil { // before victims leave the frames that it fills
+		return errors.Join(err, reads.wait(ctx))
+	}
 	if err := m.copy(t1ToT2, m.io.out); err != nil {
 		return errors.Join(err, reads.wait(ctx))
 	}
@@ -40,17 +48,9 @@ func (m *Memory) carry(w *tier.Wave) error {
 		return err
 	}
 	m.judge(w)
-	m.io.in = m.io.in[:0]
-	for i := range w.Misses {
-		if x := &w.Misses[i]; x.Err == nil && x.Slot != tier.NoPlace {
-			m.io.in = append(m.io.in, Copy{Frame: x.Frame, Slot: x.Slot})
-		}
-	}
-	if err := m.copy(t2ToT1, m.io.in); err != nil {
-		return err
-	}
 	w.Resolve()
-	return m.elements(w)
+	m.beginTail(w, begun)
+	return nil
 }
 
 // bounded is ctx without its end, but bounded by the time that all requests, their
@@ -209,40 +209,6 @@ func (m *Memory) copy(e edge, list []Copy) error {
 	m.stats.Edges[e].add(len(list), m.o.PageSize, time.Since(begun))
 	m.ended(kind, begun, len(list), uint64(len(list))*uint64(m.o.PageSize))
 	return nil
-}
-
-// elements moves what the accesses of the wave were for, and notes those that failed.
-func (m *Memory) elements(w *tier.Wave) error {
-	run, l := m.batch, &m.io
-	if run == nil {
-		return nil
-	}
-	l.pieces = l.pieces[:0]
-	for i := range w.Accesses {
-		a := &w.Accesses[i]
-		run.failed.Accesses++
-		if a.Err != nil {
-			run.failed.add(m.pageError(a.Page, m.explain(a.Err)))
-			continue
-		}
-		if run.Op == tier.Prefetch {
-			continue
-		}
-		frame := m.plan.Frame(a.Page)
-		for _, s := range run.order[run.access[a.Tag][0]:run.access[a.Tag][1]] {
-			l.pieces = append(l.pieces, Piece{Frame: frame, Offset: s.Offset, Length: s.Length, At: s.At})
-		}
-	}
-	if len(l.pieces) == 0 {
-		return nil
-	}
-	move, begun := m.eng.Store, m.began()
-	if run.Op == tier.Read {
-		move = m.eng.Load
-	}
-	err := move(run.Buffer, l.pieces)
-	m.handed(l.pieces, begun)
-	return err
 }
 
 // explain says what would have to be different for an access that was refused, and

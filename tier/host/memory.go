@@ -19,7 +19,7 @@ type Options struct {
 	T1       int // frames of T1
 	T2       int // slots of T2 that hold pages; 0: no host tier
 	// Spares are slots beyond T2, through which pages pass on their way: at least
-	// 2; about half as many pages move at once. The engine has T2+Spares slots.
+	// 2; about a quarter as many pages move at once, while as many more are being read. The engine has T2+Spares slots.
 	Spares int
 	Policy placement.Spec
 	Seed   uint64 // of the policy's random choices
@@ -75,6 +75,7 @@ func New(eng Engine, t3 Tier3, o Options) (*Memory, error) {
 		o.Timeout = defaultTimeout
 	}
 	m := &Memory{o: o, eng: eng, t3: t3, pins: map[placement.Page]int{}, ctx: context.Background()}
+	m.io.tail.source = make([]bool, max(o.T2, 0)+max(o.Spares, 0))
 	m.plan, err = tier.NewPlan(tier.PlanConfig{
 		Config: tier.Config{T1: policy.T1, T2: policy.T2, Placer: policy.Placer, KeepT2Copy: policy.KeepT2Copy, Pins: pinned{m}},
 		Spares: o.Spares,
