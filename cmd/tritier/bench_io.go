@@ -77,14 +77,17 @@ are counted by status. --model slows software drives down to those of a preset; 
 then labelled "modelled".
 
 A drive that fails and I/O that stalls end with status 1 and the rows known until then, Ctrl-C
-with those rows; --dump keeps the state of all queues of both sides.`,
+with those rows; --dump keeps the state of all queues of both sides.
+
+` + faultsHelp,
 		Example: `  tritier bench io mem:1GiB
   tritier bench io mem:8GiB --warps 1..128 --size 512B,4KiB,64KiB --service-threads 8 --plot io.svg
   tritier bench io mem:1GiB --warps 1 --lanes 1 --size 4KiB
   tritier bench io mem:1GiB,1GiB --initiator gpu,cpu --op read,write,mixed --reads 70 --json
   tritier bench io 'file:/data/new?size=8GiB' --initiator cpu --pattern sequential --size 4KiB..1MiB
   tritier bench io nvme:0000:01:00.0 --bind --write --area 16GiB
-  tritier bench io mem:4GiB --model 4x980pro --size 4KiB --threads 2048`,
+  tritier bench io mem:4GiB --model 4x980pro --size 4KiB --threads 2048
+  tritier bench io mem:64MiB --faults error=0.001,delay:2ms=0.01 --op read,write`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("bench io takes one drive, or several separated by commas, not %d names; a drive is %s", len(args), drive.Forms)

@@ -62,7 +62,9 @@ that is read. --model slows software drives down to those of a preset, striped; 
 are then labelled "modelled". I/Os that time out count in the percentiles, with the time that
 they took until then, but not in IOPS; those that end with an error count in neither. CPU seconds are those of the threads that drive the queues, and of
 all others, which are mainly the threads that serve software drives. Ctrl-C ends with
-what is known until then.`,
+what is known until then.
+
+` + faultsHelp,
 		Example: `  tritier nvme bench mem:1GiB
   tritier nvme bench mem:1GiB --workload randread --size 512B..1MiB --depth 1..256 --json
   tritier nvme bench file:/data/disk --size 4KiB --depth 32 --queues 1,4
@@ -138,7 +140,7 @@ func (f *benchFlags) run(c *cobra.Command, list string) (err error) {
 	if err := write(c.OutOrStdout()); err != nil {
 		return fmt.Errorf("standard output: %w", err)
 	}
-	return errors.Join(benchErr, b.verdict())
+	return errors.Join(benchErr, b.verdict(benchErr == nil))
 }
 
 // open opens the drives with the least access that the workloads need.
@@ -180,12 +182,16 @@ func (b *bench) explain(err error) error {
 	return err
 }
 
-// verdict is the error that the rows add up to.
-func (b *bench) verdict() error {
+// verdict is the error that the rows add up to, and of a sweep that ended as it was
+// to, failures other than those that were asked for.
+func (b *bench) verdict(whole bool) error {
 	for _, r := range b.rows {
 		if r.mismatch != nil {
 			return fmt.Errorf("verification failed: %w", r.mismatch)
 		}
+	}
+	if whole && b.faults != nil {
+		return b.faults.judge(b.seen, b.f.timeout)
 	}
 	return nil
 }
