@@ -38,6 +38,7 @@ type benchIOFlags struct {
 	timeout    time.Duration
 	model      string
 	faults     string
+	keep       bool
 	dump       string
 	json       bool
 	plot       string
@@ -66,7 +67,8 @@ done, as it is after writes of the CPU. A wrong byte ends with status 1.
 
 So what exists must be overwritten: that takes --write, and the part that is used (--area, from
 its start) is lost. A drive with a file system, a partition table or a tritier volume is refused
-even so, without --force. mem: drives, and files that ?size= creates, need no permission.
+even so, without --force. mem: drives, and files that ?size= creates, need no permission. Such a file
+is removed in the end, also on Ctrl-C, unless --keep is given; one that was there before stays.
 
 GPU threads are 32 a warp. A warp has --lanes commands in flight, submitted together, and goes on
 when all are done: its latency is from before the submission to the last completion, in steps of
@@ -117,6 +119,7 @@ func (f *benchIOFlags) register(c *cobra.Command) {
 	fs.StringSliceVar(&f.service, "service-threads", []string{"1"}, "threads that serve each software drive (`COUNTS`, a list with ranges)")
 	fs.Var(&f.area, "area", "use so much of each drive, from its start (default: all, at most 1GiB)")
 	fs.BoolVar(&f.write, "write", false, "DESTRUCTIVE: allow overwriting files and drives that exist")
+	fs.BoolVar(&f.keep, "keep", false, "leave a file that ?size= has made")
 	f.drive.register(fs)
 	fs.IntVar(&f.runs, "runs", 5, "runs of each combination, of which the median counts")
 	fs.Float64Var(&f.seconds, "seconds", 0.5, "length of one run, about")

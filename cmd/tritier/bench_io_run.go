@@ -68,9 +68,7 @@ func (b *ioBench) withDrives(ctx context.Context, groups []ioGroup) (err error) 
 	}
 	defer func() { err = errors.Join(err, b.closeDrives()) }()
 	if err := b.prepare(groups); err != nil {
-		for _, d := range b.cpu.drives {
-			d.Discard() // nothing has come of a file that was made for this
-		}
+		discardUnless(false, b.cpu.drives) // nothing has come of a file that was made for this
 		return err
 	}
 	for i := range groups {
@@ -118,6 +116,7 @@ func (b *ioBench) open(ctx context.Context, groups []ioGroup) error {
 	if errors.As(err, &exists) {
 		return fmt.Errorf("%w: bench io verifies every byte and so must fill drives first: add --write if what it holds may be lost", err)
 	}
+	discardUnless(b.f.keep, b.cpu.drives)
 	return err
 }
 
@@ -201,8 +200,12 @@ func (b *ioBench) arm(on bool) {
 
 // closeDrives closes the drives, and then the engines whose payload they held.
 func (b *ioBench) closeDrives() error {
-	if b.left {
-		return nil
+	if b.left { // drives too
+		var err error
+		for _, d := range b.cpu.drives {
+			err = errors.Join(err, d.Abandon())
+		}
+		return err
 	}
 	err := drive.CloseAll(b.cpu.drives)
 	for _, e := range b.held {
