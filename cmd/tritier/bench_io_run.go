@@ -10,6 +10,7 @@ import (
 
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm/drive"
 )
 
@@ -176,7 +177,7 @@ func (b *ioBench) checkGroup(g *ioGroup) error {
 			case g.initiator == byGPU && limit > 0 && x.size > limit:
 				return fmt.Errorf("%s: --size %s is more than one of its commands moves, %s", d.URI, shortBytes(x.size), shortBytes(limit))
 			case g.initiator == byCPU && b.cpu.area/uint64(g.queues) < uint64(x.size):
-				return fmt.Errorf("%s: the area of %d bytes is too small for %d queues with I/Os of %s", d.URI, b.cpu.area, g.queues, shortBytes(x.size))
+				return fmt.Errorf("%s: the area of %s is too small for %d queues with I/Os of %s", d.URI, units.FormatBytes(b.cpu.area), g.queues, shortBytes(x.size))
 			}
 		}
 	}
