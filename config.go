@@ -176,6 +176,7 @@ type parsed struct {
 
 	pageSizeAsked bool
 	readOnly      bool // the drives are opened for reading alone
+	made          []madeFile
 }
 
 func (c Config) parse() (*parsed, error) {
