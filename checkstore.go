@@ -17,7 +17,7 @@ type StoreCheck struct {
 	Store   string // drives, as in Config
 	Threads int    // service threads of each software drive, 1 when 0
 	// Repair opens the store for writing: what a crash has left is settled, and
-	// damaged copies of checksums are written anew. Otherwise nothing is written.
+	// damaged copies of metadata are written anew. Otherwise nothing is written.
 	Repair bool
 	// Most bounds the damaged pages that are named, 10,000 when 0; all are counted.
 	Most int
@@ -34,8 +34,8 @@ type StoreReport struct {
 	Arrays    []StoredArray
 	Damage    []StoreDamage // in order of array and page
 	Recovery  volume.Recovery
-	// Scrub counts pages. Its Repaired counts damaged copies of checksums that are
-	// harmless, since each has another copy: repaired with StoreCheck.Repair.
+	// Scrub counts pages. Its Copies are damaged copies of metadata that are harmless
+	// so far, since each has another copy: repaired with StoreCheck.Repair.
 	Scrub volume.ScrubReport
 }
 
@@ -53,10 +53,10 @@ type StoreDamage struct {
 	Err   error
 }
 
-// OK says that every page was read and is as recorded, and that no copy of a checksum
+// OK says that every page was read and is as recorded, and that no copy of metadata
 // is left damaged.
 func (r *StoreReport) OK(repaired bool) bool {
-	return r.Scrub.OK() && (repaired || r.Scrub.Repaired == 0)
+	return r.Scrub.OK() && (repaired || r.Scrub.Copies() == 0)
 }
 
 // CheckStore reads every page of a store that no Memory has open, and verifies its

@@ -181,6 +181,7 @@ type parsed struct {
 
 	pageSizeAsked bool
 	readOnly      bool // the drives are opened for reading alone
+	made          []madeFile
 }
 
 func (c Config) parse() (*parsed, error) {

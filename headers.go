@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/tritier/tritier/internal/smallfile"
 )
 
 //go:embed cuda/device/*.cuh bamio/device/*.cuh tier/device/*.cuh
@@ -34,7 +36,7 @@ func Headers() (map[string][]byte, error) {
 }
 
 // WriteHeaders writes the device headers into a folder, which it makes. Files of these
-// names there are replaced, and nothing else is touched.
+// names there are replaced, each as a whole, and nothing else is touched.
 func WriteHeaders(dir string) error {
 	all, err := Headers()
 	if err != nil {
@@ -48,7 +50,7 @@ func WriteHeaders(dir string) error {
 		if !strings.HasSuffix(name, ".cuh") {
 			continue
 		}
-		errs = append(errs, os.WriteFile(filepath.Join(dir, name), data, 0o666))
+		errs = append(errs, smallfile.Replace(filepath.Join(dir, name), data))
 	}
 	return errors.Join(errs...)
 }

@@ -24,7 +24,8 @@ func (e *NoStoreError) Error() string {
 // Unwrap returns what was found instead.
 func (e *NoStoreError) Unwrap() error { return e.Err }
 
-// openStore opens the store of a configuration, or makes it. ctx ends the service
+// openStore opens the store of a configuration, or makes it; of one that could not be
+// made no file stays. ctx ends the service
 // threads: it must live until the store is closed.
 func openStore(ctx context.Context, p *parsed) (*volume.Volume, error) {
 	members, err := openMembers(ctx, p)
@@ -33,10 +34,10 @@ func openStore(ctx context.Context, p *parsed) (*volume.Volume, error) {
 	}
 	v, err := openVolume(p, members)
 	if err != nil {
-		return nil, closeMembers(members, err)
+		return nil, closeMembers(members, p.unmake(err))
 	}
 	if err := p.fits(v); err != nil {
-		return nil, errors.Join(err, v.Close())
+		return nil, errors.Join(p.unmake(err), v.Close())
 	}
 	return v, nil
 }
@@ -90,7 +91,7 @@ func openMembers(ctx context.Context, p *parsed) ([]volume.Member, error) {
 		}
 		m, err := open(ctx, p, i, u)
 		if err != nil {
-			return nil, closeMembers(members, fmt.Errorf("store: %w", err))
+			return nil, closeMembers(members, p.unmake(fmt.Errorf("store: %w", err)))
 		}
 		members = append(members, m)
 	}
@@ -116,6 +117,7 @@ func openFile(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member
 		o.File.Size = int64(u.Size)
 	}
 	o.File.ReadOnly = p.readOnly
+	p.makeFile(u)
 	list, err := volume.OpenFiles(ctx, []string{u.Path}, o)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,10 @@ func (q *QueuePair) reap(want int) int {
 		q.send(q.unsent, now())
 		q.ring()
 	}
-	if q.outstanding == 0 {
+	// Submit sees to it that what was consumed and what is outstanding fit into the
+	// queue together. Stray entries take room besides: without a word of them here the
+	// controller might have none for the last completions.
+	if q.outstanding == 0 || q.stray {
 		q.ringHead()
 	}
 	q.polls++
@@ -95,6 +98,7 @@ func (q *QueuePair) consume(e *cqe) {
 	i := int(cid & q.idMask())
 	if i >= len(q.slots) {
 		q.stats.UnknownCID++
+		q.stray = true
 		return
 	}
 	s := &q.slots[i]
@@ -102,6 +106,7 @@ func (q *QueuePair) consume(e *cqe) {
 		// An id that is free, of an earlier generation, or that has had its
 		// late completion: nobody waits for it. It says nothing about SQHD either.
 		q.stats.Duplicate++
+		q.stray = true
 		return
 	}
 	q.moveHead(e.sqhd)

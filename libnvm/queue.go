@@ -118,6 +118,7 @@ type QueuePair struct {
 	sqRung       uint64 // tail that the controller was told
 	head         ring
 	cqRung       uint64 // head that the controller was told
+	stray        bool   // entries were consumed since that nobody waited for
 	outstanding  uint32 // command ids that the controller has, without quarantined ones
 	idBits       uint
 	slots        []slot

@@ -246,6 +246,6 @@ func (q *QueuePair) ringHead() {
 		return
 	}
 	q.cqDB.Ring(q.head.slot)
-	q.cqRung = q.head.count
+	q.cqRung, q.stray = q.head.count, false
 	q.stats.CQDoorbells++
 }

@@ -62,7 +62,8 @@ func parseFile(raw []byte) (Spec, error) {
 }
 
 // SaveFile writes s to path in its canonical form, below comments for people. The
-// file appears complete or not at all: it is written beside path and renamed.
+// file appears complete or not at all: it is written beside path and renamed. Its folder
+// has to exist.
 func SaveFile(path string, s Spec, comments ...string) error {
 	if s.placer == nil {
 		return errors.New("an empty policy cannot be saved: make one with Parse")
@@ -75,17 +76,10 @@ func SaveFile(path string, s Spec, comments ...string) error {
 		line := strings.NewReplacer("\n", " ", "\r", " ").Replace(comments[i])
 		raw = append([]byte("# "+line+"\n"), raw...)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".policy-*")
-	if err != nil {
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("save policy: %w", err)
 	}
-	_, err = tmp.Write(raw)
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
+	if err := smallfile.Replace(path, raw); err != nil {
 		return fmt.Errorf("save policy %s: %w", path, err)
 	}
 	return nil

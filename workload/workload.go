@@ -150,11 +150,11 @@ func (p *Params) check() error {
 	case p.Scale < 0 || p.Scale > MaxScale:
 		return fmt.Errorf("scale %d is not from 1 to %d", p.Scale, MaxScale)
 	case p.Scale > 0 && p.Bytes > 0:
-		return fmt.Errorf("scale %d and %d bytes both size the arrays: give one of them", p.Scale, p.Bytes)
+		return fmt.Errorf("scale %d and %v both size the arrays: give one of them", p.Scale, tritier.Size(p.Bytes))
 	case p.Scale == 0 && p.Bytes < leastBytes:
-		return fmt.Errorf("%d bytes over all arrays are less than %d", p.Bytes, leastBytes)
+		return fmt.Errorf("%v over all arrays is less than %v", tritier.Size(p.Bytes), tritier.Size(leastBytes))
 	case p.Bytes > 1<<MaxScale*8:
-		return fmt.Errorf("%d bytes are more than %d", p.Bytes, uint64(1<<MaxScale*8))
+		return fmt.Errorf("%v over all arrays is more than %v", tritier.Size(p.Bytes), tritier.Size(1<<MaxScale*8))
 	case p.Iterations < 0 || p.Iterations > 1<<30:
 		return fmt.Errorf("%d iterations: want 1 to %d", p.Iterations, 1<<30)
 	case p.Batch < 0 || p.Batch > 1<<26:

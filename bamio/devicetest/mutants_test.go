@@ -2,15 +2,14 @@ package devicetest
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tritier/tritier/internal/devicerig"
 )
 
-// mutant is a mistake put into the device headers, which the rig must notice
-// in the trial that is made for it.
+// mutant is a devicerig.Mutant in short.
 type mutant struct {
 	name     string
 	file     string
@@ -35,7 +34,7 @@ var mutants = []mutant{
 	{"the completion is not acquired", "poll.cuh", "load_acquire_sys(reinterpret_cast<uint32_t*>(cqe + 12))", "load_relaxed_sys(reinterpret_cast<uint32_t*>(cqe + 12))", threads, busy},
 	{"a time-out frees the command id", "poll.cuh", "uint32_t abandoned = h.word ^ kInFlight ^ kAbandoned;", "uint32_t abandoned = kFree;", plain, losing},
 	{"a late completion is not taken for one", "poll.cuh", "old == (kAbandoned | gen)", "old == kAbandoned + 77", plain, losing},
-	{"the whole depth is used", "submit.cuh", "used >= p.depth - 1 ? 0 : static_cast<uint32_t>(p.depth - 1 - used)", "used >= p.depth ? 0 : static_cast<uint32_t>(p.depth - used)", plain, busy},
+	{"the whole depth is used", "submit.cuh", "used >= p.depth - 1 ? 0 : static_cast<uint32_t>(p.depth - 1 - used)", "used >= p.depth ? 0 : static_cast<uint32_t>(p.depth - used)", plain, "deadline=3000 depth=4 cq=64 cids=60 warps=12 rounds=300 reorder=1 stall=2"},
 	{"completions free slots", "poll.cuh", "free_slots(p, head + total);", "store_release_gpu(&p.q->freed, load_relaxed_gpu(&p.q->freed) + total);", plain, "deadline=5000 depth=4 cq=64 cids=60 warps=8 rounds=200 reorder=1 stall=1 torn=1"},
 	{"the SQ head is believed", "poll.cuh", "uint32_t more = sq_head >= at ? sq_head - at : sq_head + p.depth - at;", "uint32_t more = sq_head;", plain, busy},
 	{"a wake-up in ringing is lost", "submit.cuh", "        ring(g, p, first + fit);", "        ring_ready(g, p);", plain, "deadline=3000 depth=16 cq=64 cids=60 warps=8 rounds=1 repeat=300"},
@@ -62,41 +61,13 @@ var mutants = []mutant{
 	{"a request is not released", "request.cuh", "store_release_sys(&s->sequence, request_mark(n));", "store_relaxed_sys(&s->sequence, request_mark(n));", threads, "mode=requests depth=4 warps=6 rounds=100"},
 }
 
-// mutate copies the device headers with the mistake in them.
-func mutate(t *testing.T, m mutant) string {
+// widen makes a thread yield when it has got a lock: another one may run while a lock is
+// held, as it does on a GPU, and hardly ever on a machine with few cores.
+func widen(t *testing.T, file, s string) string {
 	t.Helper()
-	dir := t.TempDir()
-	names, err := filepath.Glob("../device/*.cuh")
-	if err != nil || len(names) < 8 {
-		t.Fatalf("%d headers, %v", len(names), err)
+	if file != "port.cuh" {
+		return s
 	}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := string(text)
-		if filepath.Base(name) == m.file {
-			if strings.Count(s, m.old) != 1 {
-				t.Fatalf("%s has %q %d times: the mutant needs an update", name, m.old, strings.Count(s, m.old))
-			}
-			s = strings.Replace(s, m.old, m.new, 1)
-		}
-		if filepath.Base(name) == "port.cuh" {
-			// Another thread may run while a lock is held: as it does on a GPU,
-			// and hardly ever on a machine with few cores.
-			s = widen(t, s)
-		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// widen makes a thread yield when it has got a lock.
-func widen(t *testing.T, s string) string {
-	t.Helper()
 	const got = "    return from_leader(g, old) == 0;"
 	if strings.Count(s, got) != 1 {
 		t.Fatal("try_lock has changed: the mutants need an update")
@@ -106,52 +77,13 @@ func widen(t *testing.T, s string) string {
 
 // TestMutants: the rig notices each mistake within a few seeds.
 func TestMutants(t *testing.T) {
-	if os.Getenv("MUTANTS") != "all" {
-		t.Skip("takes a compilation for each mistake, minutes in all: set MUTANTS=all")
+	m := devicerig.Mutants{Rig: rig, Edit: widen, Attempt: func(t *testing.T, bin, args string, seed uint64) error {
+		return trial(t, bin, 20*time.Second, append(strings.Fields(args), "quick=1", fmt.Sprint("seed=", seed)))
+	}, Control: func(t *testing.T, bin, args string) error {
+		return trial(t, bin, time.Minute, append(strings.Fields(args), "seed=1"))
+	}}
+	for _, x := range mutants {
+		m.List = append(m.List, devicerig.Mutant{Name: x.name, File: x.file, Old: x.old, New: x.new, Build: x.build, Args: x.args})
 	}
-	compiler(t)
-	control(t)
-	concurrently(len(mutants), func(i int) {
-		m := mutants[i]
-		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			b := m.build
-			if b.name == plain.name {
-				b.flags = []string{"-O0"} // quick to compile, and a mistake may leave variables unused
-			}
-			bin := filepath.Join(t.TempDir(), "rig")
-			compile(t, "rig.cpp", mutate(t, m), bin, b)
-			for seed := range 6 {
-				err := trial(t, bin, 20*time.Second, append(strings.Fields(m.args), "quick=1", fmt.Sprint("seed=", seed+1)))
-				if err != nil {
-					t.Log("noticed: ", firstProblem(err))
-					return
-				}
-			}
-			t.Error("nobody noticed")
-		})
-	})
-}
-
-// control runs the trials without a mistake: nothing may be found.
-func control(t *testing.T) {
-	bin := program(t, "rig.cpp", plain)
-	seen := map[string]bool{}
-	for _, m := range mutants {
-		if seen[m.args] {
-			continue
-		}
-		seen[m.args] = true
-		if err := trial(t, bin, time.Minute, append(strings.Fields(m.args), "seed=1")); err != nil {
-			t.Errorf("without any mistake: %v", err)
-		}
-	}
-}
-
-func firstProblem(err error) string {
-	for line := range strings.Lines(err.Error()) {
-		if strings.Contains(line, "PROBLEM") || strings.Contains(line, "WARNING") {
-			return strings.TrimSpace(line)
-		}
-	}
-	return lastLine(err.Error())
+	m.Run(t)
 }

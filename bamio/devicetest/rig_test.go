@@ -1,124 +1,39 @@
 package devicetest
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/tritier/tritier/internal/devicerig"
 )
 
-// build is one way to build the rig.
-type build struct {
-	name  string
-	flags []string
-}
+type build = devicerig.Build
 
 var (
-	plain     = build{"plain", []string{"-O2", "-Wall", "-Wextra", "-Werror"}}
-	threads   = build{"thread-sanitizer", []string{"-O1", "-g", "-fsanitize=thread"}}
-	addresses = build{"address-sanitizer", []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}}
+	plain, threads, addresses = devicerig.Plain, devicerig.Threads, devicerig.Addresses
+
+	rig = devicerig.New("../../cuda/device")
 )
 
-// compiler is g++, or a skip, or a failure when REQUIRE asks for it.
-func compiler(t *testing.T) string {
-	t.Helper()
-	gxx, err := exec.LookPath("g++")
-	if err != nil {
-		if strings.Contains(os.Getenv("REQUIRE"), "g++") {
-			t.Fatalf("REQUIRE has g++: %v", err)
-		}
-		t.Skip("no g++")
-	}
-	return gxx
-}
-
-var (
-	programs  = map[string]string{} // by source and build
-	building  sync.Mutex            // guards programs; held while one is built
-	programIn string                // a folder for the whole run
-)
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "devicetest")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	programIn = dir
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(rig.Main(m)) }
 
 // program is rig/source with the device headers, built once.
 func program(t *testing.T, source string, b build) string {
 	t.Helper()
-	building.Lock()
-	defer building.Unlock()
-	key := b.name + "-" + strings.TrimSuffix(source, ".cpp")
-	if programs[key] == "" {
-		bin := filepath.Join(programIn, key)
-		compile(t, source, "../device", bin, b)
-		programs[key] = bin
-	}
-	return programs[key]
-}
-
-// compile builds rig/source with the device headers of the folder.
-func compile(t *testing.T, source, headers, bin string, b build) {
-	t.Helper()
-	gxx := compiler(t)
-	args := append([]string{"-std=c++17", "-pthread", "-I", headers, "-I", "../../cuda/device", "-o", bin, filepath.Join("rig", source)}, b.flags...)
-	out, err := exec.CommandContext(t.Context(), gxx, args...).CombinedOutput()
-	if err == nil {
-		return
-	}
-	for _, library := range []string{"asan", "tsan", "ubsan"} {
-		if strings.Contains(string(out), "cannot find -l"+library) || strings.Contains(string(out), "cannot find lib"+library) {
-			t.Skipf("g++ has no %s here", b.name)
-		}
-	}
-	t.Fatalf("%v: %s", err, out)
+	return rig.Program(t, source, b)
 }
 
 // trial runs a program under a limit, with files as descriptors 3 and up.
-// Output goes into the error.
 func trial(t *testing.T, bin string, limit time.Duration, args []string, files ...*os.File) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, args...)
-	cmd.ExtraFiles = files
-	cmd.Env = append(os.Environ(), "TSAN_OPTIONS=halt_on_error=1", "ASAN_OPTIONS=detect_leaks=0")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("still running after %v", limit)
-	}
+	out, err := devicerig.Trial(t, bin, limit, args, files...)
 	if err == nil {
-		t.Logf("%s: %s", strings.Join(args, " "), lastLine(out.String()))
-		return nil
+		t.Logf("%s: %s", strings.Join(args, " "), devicerig.LastLine(out))
 	}
-	text := out.String()
-	if len(text) > 4000 {
-		text = text[:4000] + " ..."
-	}
-	return fmt.Errorf("%s %s: %w\n%s", filepath.Base(bin), strings.Join(args, " "), err, text)
-}
-
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, '\n')+1:]
+	return err
 }
 
 // scenarios are worlds in which nothing may go wrong, with the arguments of
@@ -154,10 +69,10 @@ var scenarios = []struct{ name, args string }{
 func TestRig(t *testing.T) {
 	builds := []build{plain, threads, addresses}
 	for _, b := range builds {
-		t.Run(b.name, func(t *testing.T) {
+		t.Run(b.Name, func(t *testing.T) {
 			bin := program(t, "rig.cpp", b)
 			for i, s := range scenarios {
-				if testing.Short() && b.name != plain.name && i%3 != 0 && s.name != "random" {
+				if testing.Short() && b.Name != plain.Name && i%3 != 0 && s.name != "random" {
 					continue
 				}
 				t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
@@ -181,18 +96,4 @@ func TestPayloadLate(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "want") {
 		t.Errorf("payload that comes late passes for good data: %v", err)
 	}
-}
-
-// concurrently runs f for 0 to n-1, two at a time.
-func concurrently(n int, f func(int)) {
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, 2)
-	for i := range n {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			f(i)
-		})
-	}
-	wg.Wait()
 }

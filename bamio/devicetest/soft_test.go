@@ -106,7 +106,7 @@ func TestSoft(t *testing.T) {
 	for _, b := range []build{plain, threads} {
 		bin := program(t, "soft.cpp", b)
 		for _, row := range []struct{ queues, depth int }{{1, 2}, {1, 3}, {2, 16}, {4, 64}} {
-			t.Run(fmt.Sprintf("%s/%dx%d", b.name, row.queues, row.depth), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%dx%d", b.Name, row.queues, row.depth), func(t *testing.T) {
 				w := newWorld(t, row.queues, row.depth, nil)
 				before := w.soft.Stats().Commands
 				w.run(t, bin, "rounds=40", "deadline=60000", fmt.Sprint("seed=", rand.Uint32()))

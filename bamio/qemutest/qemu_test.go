@@ -21,7 +21,7 @@ import (
 
 // sources are the folders that compilers read while the test runs. go test takes a result from its cache unless a file that the test itself
 // has opened is another one now.
-var sources = []string{"guest", "program", "../device", "../../cuda/device", "../devicetest/rig"}
+var sources = []string{"guest", "program", "../device", "../../cuda/device", "../devicetest/rig", "../../internal/devicerig/rig"}
 
 func openSources(t *testing.T) {
 	t.Helper()
@@ -58,7 +58,7 @@ func compile(t *testing.T) string {
 	}
 	out := filepath.Join(t.TempDir(), "program")
 	cmd := exec.CommandContext(t.Context(), compiler, "-std=c++17", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror",
-		"-Iprogram", "-I../device", "-I../../cuda/device", "-I../devicetest/rig", "-o", out, "program/main.cpp")
+		"-Iprogram", "-I../device", "-I../../cuda/device", "-I../devicetest/rig", "-I../../internal/devicerig/rig", "-o", out, "program/main.cpp")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, text)
 	}

@@ -38,6 +38,7 @@ type benchIOFlags struct {
 	timeout    time.Duration
 	model      string
 	faults     string
+	keep       bool
 	dump       string
 	json       bool
 	plot       string
@@ -66,7 +67,8 @@ done, as it is after writes of the CPU. A wrong byte ends with status 1.
 
 So what exists must be overwritten: that takes --write, and the part that is used (--area, from
 its start) is lost. A drive with a file system, a partition table or a tritier volume is refused
-even so, without --force. mem: drives, and files that ?size= creates, need no permission.
+even so, without --force. mem: drives, and files that ?size= creates, need no permission. Such a file
+is removed in the end, also on Ctrl-C, unless --keep is given; one that was there before stays.
 
 GPU threads are 32 a warp. A warp has --lanes commands in flight, submitted together, and goes on
 when all are done: its latency is from before the submission to the last completion, in steps of
@@ -77,14 +79,17 @@ are counted by status. --model slows software drives down to those of a preset; 
 then labelled "modelled".
 
 A drive that fails and I/O that stalls end with status 1 and the rows known until then, Ctrl-C
-with those rows; --dump keeps the state of all queues of both sides.`,
+with those rows; --dump keeps the state of all queues of both sides.
+
+` + faultsHelp,
 		Example: `  tritier bench io mem:1GiB
   tritier bench io mem:8GiB --warps 1..128 --size 512B,4KiB,64KiB --service-threads 8 --plot io.svg
   tritier bench io mem:1GiB --warps 1 --lanes 1 --size 4KiB
   tritier bench io mem:1GiB,1GiB --initiator gpu,cpu --op read,write,mixed --reads 70 --json
   tritier bench io 'file:/data/new?size=8GiB' --initiator cpu --pattern sequential --size 4KiB..1MiB
   tritier bench io nvme:0000:01:00.0 --bind --write --area 16GiB
-  tritier bench io mem:4GiB --model 4x980pro --size 4KiB --threads 2048`,
+  tritier bench io mem:4GiB --model 4x980pro --size 4KiB --threads 2048
+  tritier bench io mem:64MiB --faults error=0.001,delay:2ms=0.01 --op read,write`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("bench io takes one drive, or several separated by commas, not %d names; a drive is %s", len(args), drive.Forms)
@@ -114,6 +119,7 @@ func (f *benchIOFlags) register(c *cobra.Command) {
 	fs.StringSliceVar(&f.service, "service-threads", []string{"1"}, "threads that serve each software drive (`COUNTS`, a list with ranges)")
 	fs.Var(&f.area, "area", "use so much of each drive, from its start (default: all, at most 1GiB)")
 	fs.BoolVar(&f.write, "write", false, "DESTRUCTIVE: allow overwriting files and drives that exist")
+	fs.BoolVar(&f.keep, "keep", false, "leave a file that ?size= has made")
 	f.drive.register(fs)
 	fs.IntVar(&f.runs, "runs", 5, "runs of each combination, of which the median counts")
 	fs.Float64Var(&f.seconds, "seconds", 0.5, "length of one run, about")

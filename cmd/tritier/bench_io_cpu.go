@@ -41,7 +41,7 @@ func (b *ioBench) rowCPU(ctx context.Context, r *ioRow) error {
 		b.arm(true)
 		res, err := b.cpu.runCell(ctx, c, n)
 		b.arm(false)
-		if err == nil && res.ios > 0 {
+		if err == nil {
 			r.addCPU(res)
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {
@@ -60,8 +60,18 @@ func (b *ioBench) rowCPU(ctx context.Context, r *ioRow) error {
 	return nil
 }
 
-// addCPU takes a run over that measured at least one I/O.
+// addCPU takes a run over. One without a single good I/O has no figures.
 func (r *ioRow) addCPU(x *runResult) {
+	for kind, n := range x.errors {
+		r.fail(kind, n)
+	}
+	if x.mismatch != nil {
+		r.mistake(1, x.mismatch.Error())
+	}
+	r.verified += x.verified
+	if x.ios == 0 {
+		return
+	}
 	s := x.elapsed.Seconds()
 	r.runs = append(r.runs, ioFigures{
 		iops: float64(x.ios) / s, gbps: float64(x.bytes) / s / 1e9, doorbells: float64(x.sqDoorbells) / float64(x.ios), seconds: s,
@@ -69,13 +79,6 @@ func (r *ioRow) addCPU(x *runResult) {
 		serviceCPU: x.otherCPU.Seconds(), otherCPU: x.driverCPU.Seconds(), serviceKnown: true,
 	})
 	r.ios += x.ios
-	r.verified += x.verified
-	for kind, n := range x.errors {
-		r.fail(kind, n)
-	}
-	if x.mismatch != nil {
-		r.mistake(1, x.mismatch.Error())
-	}
 }
 
 // readBack compares the whole area of drive number i with the pattern, after

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/bamio/iobench"
 )
 
@@ -29,12 +30,14 @@ func (s *ioGPU) length(ctx context.Context, r *ioRow, j *iobench.Job, seed func(
 		if err != nil {
 			return err
 		}
-		if res.Reads+res.Writes == 0 || res.Errors > 0 && s.faults == nil {
+		// Those that the drives answered tell as much when they were made to fail.
+		ended := res.Reads + res.Writes + res.Errors - res.OtherErrors - res.Statuses[bamio.Timeout]
+		if ended == 0 || res.Errors > 0 && s.faults == nil {
 			return s.failed(ctx, r, res)
 		}
 		enough := min(tellingTime, want)
 		if res.Elapsed >= enough || try == mostTries-1 {
-			j.Commands = max(1, uint64(res.Rate()*want.Seconds()))
+			j.Commands = max(1, uint64(float64(ended)/max(res.Elapsed.Seconds(), 1e-9)*want.Seconds()))
 			return nil
 		}
 		grow := min(mostGrowth, max(2, 1.5*enough.Seconds()/max(res.Elapsed.Seconds(), 1e-9)))

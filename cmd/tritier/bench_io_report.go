@@ -138,14 +138,29 @@ func (r *ioReport) label() string {
 	return "modelled"
 }
 
-// verdict is the error that wrong data is.
+// verdict is the error that wrong data is, and failures other than those that were
+// asked for.
 func (r *ioReport) verdict() error {
 	for i := range r.rows {
 		if x := &r.rows[i]; x.wrong > 0 {
 			return fmt.Errorf("verification failed: %s by the %s, %s %s: %s", x.op, strings.ToUpper(x.initiator), x.pattern, shortBytes(x.size), x.mismatch)
 		}
 	}
-	return nil
+	if r.faults == nil || r.failed || r.interrupted {
+		return nil
+	}
+	return r.faults.judge(r.errorsSeen(), r.f.timeout)
+}
+
+// errorsSeen counts the I/Os of all rows that failed, by status.
+func (r *ioReport) errorsSeen() map[string]uint64 {
+	seen := map[string]uint64{}
+	for i := range r.rows {
+		for k, n := range r.rows[i].errors {
+			seen[k] += n
+		}
+	}
+	return seen
 }
 
 // whole counts the rows that have all their runs.
@@ -255,16 +270,13 @@ func (r *ioReport) line(t io.Writer, x *ioRow) {
 // foot says what became of the data, and what else happened.
 func (r *ioReport) foot(w io.Writer) {
 	var verified, wrong uint64
-	failures, open := map[string]uint64{}, 0
+	failures, open := r.errorsSeen(), 0
 	for i := range r.rows {
 		x := &r.rows[i]
 		verified += x.verified
 		wrong += x.wrong
 		if !x.checked {
 			open++
-		}
-		for k, n := range x.errors {
-			failures[k] += n
 		}
 	}
 	_, _ = fmt.Fprintf(w, "\nverified: ")
@@ -284,6 +296,8 @@ func (r *ioReport) foot(w io.Writer) {
 	switch n := r.whole(); {
 	case r.interrupted || r.failed:
 		_, _ = fmt.Fprintf(w, "ended early: %d of %s are known\n", n, plural(uint64(len(r.cells)), "row"))
+	case n < len(r.cells) && len(failures) > 0:
+		_, _ = fmt.Fprintf(w, "%d of %s are known; in runs of the others no I/O succeeded\n", n, plural(uint64(len(r.cells)), "row"))
 	case n < len(r.cells):
 		_, _ = fmt.Fprintf(w, "%d of %s are known; in runs of the others no I/O ended: give more --seconds\n", n, plural(uint64(len(r.cells)), "row"))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/cuda"
+	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm/drive"
 )
 
@@ -68,9 +69,7 @@ func (b *ioBench) withDrives(ctx context.Context, groups []ioGroup) (err error) 
 	}
 	defer func() { err = errors.Join(err, b.closeDrives()) }()
 	if err := b.prepare(groups); err != nil {
-		for _, d := range b.cpu.drives {
-			d.Discard() // nothing has come of a file that was made for this
-		}
+		discardUnless(false, b.cpu.drives) // nothing has come of a file that was made for this
 		return err
 	}
 	for i := range groups {
@@ -118,6 +117,7 @@ func (b *ioBench) open(ctx context.Context, groups []ioGroup) error {
 	if errors.As(err, &exists) {
 		return fmt.Errorf("%w: bench io verifies every byte and so must fill drives first: add --write if what it holds may be lost", err)
 	}
+	discardUnless(b.f.keep, b.cpu.drives)
 	return err
 }
 
@@ -177,7 +177,7 @@ func (b *ioBench) checkGroup(g *ioGroup) error {
 			case g.initiator == byGPU && limit > 0 && x.size > limit:
 				return fmt.Errorf("%s: --size %s is more than one of its commands moves, %s", d.URI, shortBytes(x.size), shortBytes(limit))
 			case g.initiator == byCPU && b.cpu.area/uint64(g.queues) < uint64(x.size):
-				return fmt.Errorf("%s: the area of %d bytes is too small for %d queues with I/Os of %s", d.URI, b.cpu.area, g.queues, shortBytes(x.size))
+				return fmt.Errorf("%s: the area of %s is too small for %d queues with I/Os of %s", d.URI, units.FormatBytes(b.cpu.area), g.queues, shortBytes(x.size))
 			}
 		}
 	}
@@ -201,8 +201,12 @@ func (b *ioBench) arm(on bool) {
 
 // closeDrives closes the drives, and then the engines whose payload they held.
 func (b *ioBench) closeDrives() error {
-	if b.left {
-		return nil
+	if b.left { // drives too
+		var err error
+		for _, d := range b.cpu.drives {
+			err = errors.Join(err, d.Abandon())
+		}
+		return err
 	}
 	err := drive.CloseAll(b.cpu.drives)
 	for _, e := range b.held {

@@ -90,10 +90,7 @@ func (x *calibrateFiles) tryDefault(d *cuda.Device) error {
 	dir := filepath.Dir(file)
 	err = os.MkdirAll(dir, 0o755)
 	if err == nil {
-		var probe *os.File
-		if probe, err = os.CreateTemp(dir, ".calibration-*"); err == nil {
-			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
-		}
+		err = mayCreateIn(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("the calibration of %s belongs into %s, which cannot be written: %w: name a file by --output, or set XDG_CONFIG_HOME", d, dir, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	lib "github.com/tritier/tritier"
 	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm/drive"
+	"github.com/tritier/tritier/libnvm/volume"
 )
 
 // checkFlags are the flags of tritier check.
@@ -28,12 +30,13 @@ func newCheckCommand() *cobra.Command {
 		Short: "Read every page of a store and verify it",
 		Long: `Read every page of every array of a store, verify it against its checksum, and report damage by
 array and page. The store is all the drives that it was made of, in any order; no program may have
-it open. Status 0 means that everything is as it was written.
+it open. Status 0 means that everything is as it was written, and that of what is kept twice both
+copies are good.
 
 Nothing is written, unless --repair is given. Then a store that was not closed (the process was
 killed, or the machine went down) is first brought into order: each page that was being written is
-found to be old, new, or torn, a mixture. Checksums are kept twice; a damaged copy is written anew.
-Neither brings back a page that is torn or corrupt: write it again, or restore it from elsewhere.
+found to be old, new, or torn, a mixture. Superblocks, the directory of arrays and checksums are
+kept twice; a damaged copy is written anew from the other one. Neither brings back a page that is torn or corrupt: write it again, or restore it from elsewhere.
 
 A store that was made without checksums is read as a whole, but what a drive changed unnoticed
 cannot be seen.`,
@@ -50,7 +53,7 @@ cannot be seen.`,
 	}
 	fs := c.Flags()
 	fs.SortFlags = false
-	fs.BoolVar(&f.repair, "repair", false, "write: settle what a crash has left, and repair copies of checksums")
+	fs.BoolVar(&f.repair, "repair", false, "write: settle what a crash has left, and write damaged copies anew")
 	fs.IntVar(&f.threads, "threads", 1, "service `THREADS` of each file")
 	fs.BoolVar(&f.json, "json", false, "write JSON instead of text")
 	return c
@@ -65,6 +68,10 @@ func (f *checkFlags) run(c *cobra.Command, store string) error {
 	stop()
 	if checkErr != nil && c.Context().Err() != nil {
 		checkErr = &interruption{while: "while checking " + store}
+	}
+	var unclean *volume.UncleanError
+	if errors.As(checkErr, &unclean) {
+		checkErr = fmt.Errorf("%w: --repair does", checkErr)
 	}
 	if r == nil {
 		return checkErr
@@ -96,17 +103,26 @@ func (k *checkReport) verdict() error {
 		return fmt.Errorf("%s is damaged: %s of %s pages are not as they were written", k.store,
 			units.FormatCount(s.Corrupt+s.Torn+s.Failed), units.FormatCount(s.Pages))
 	case !k.OK(k.f.repair):
-		return fmt.Errorf("%s has %s of checksums, whose other copies are good: --repair writes them anew", k.store, damagedCopies(s.Repaired))
+		return fmt.Errorf("%s has %s, while the other copies are good: --repair writes them anew", k.store, damagedCopies(&s))
 	}
 	return nil
 }
 
-// damagedCopies counts in words.
-func damagedCopies(n uint64) string {
-	if n == 1 {
-		return "1 damaged copy"
+// damagedCopies counts them in words, by what they are copies of.
+func damagedCopies(s *volume.ScrubReport) string {
+	var all []string
+	for _, c := range []struct {
+		n    uint64
+		what string
+	}{{s.Superblocks, "superblocks"}, {s.Directories, "the directory"}, {s.Repaired, "checksums"}} {
+		switch {
+		case c.n == 1:
+			all = append(all, "1 damaged copy of "+c.what)
+		case c.n > 1:
+			all = append(all, units.FormatCount(c.n)+" damaged copies of "+c.what)
+		}
 	}
-	return units.FormatCount(n) + " damaged copies"
+	return strings.Join(all, ", ")
 }
 
 // text writes the report for people.
@@ -146,8 +162,11 @@ func (k *checkReport) text(out io.Writer) error {
 	if all := s.Corrupt + s.Torn + s.Failed; all > uint64(len(k.Damage)) {
 		_, _ = fmt.Fprintf(w, "and %s more\n", units.FormatCount(all-uint64(len(k.Damage))))
 	}
-	if s.Repaired > 0 && k.f.repair {
-		_, _ = fmt.Fprintf(w, "repaired: %s of checksums\n", damagedCopies(s.Repaired))
+	switch {
+	case s.Copies() > 0 && k.f.repair:
+		_, _ = fmt.Fprintf(w, "repaired: %s\n", damagedCopies(&s))
+	case s.Copies() > 0:
+		_, _ = fmt.Fprintf(w, "to be repaired by --repair: %s\n", damagedCopies(&s))
 	}
 	_, _ = fmt.Fprintf(w, "%s read: %d corrupt, %d torn, %d unreadable\n", plural(s.Pages, "page"), s.Corrupt, s.Torn, s.Failed)
 	switch {
@@ -176,7 +195,8 @@ func (k *checkReport) json(w io.Writer) error {
 	return writeJSON(w, map[string]any{
 		"store": k.store, "uuid": k.UUID, "page_bytes": uint64(k.PageSize), "pages": k.Pages, "checksums": k.Checksums,
 		"arrays": arrays, "damage": damage, "clean": k.complete && k.OK(k.f.repair), "complete": k.complete,
-		"pages_read": s.Pages, "corrupt": s.Corrupt, "torn": s.Torn, "unreadable": s.Failed, "checksum_copies_damaged": s.Repaired, "repair": k.f.repair,
+		"pages_read": s.Pages, "corrupt": s.Corrupt, "torn": s.Torn, "unreadable": s.Failed, "repair": k.f.repair,
+		"checksum_copies_damaged": s.Repaired, "superblock_copies_damaged": s.Superblocks, "directory_copies_damaged": s.Directories,
 		"recovery": map[string]any{"unclean": r.Unclean, "last_owner": r.LastOwner, "pages": r.Pages, "new": r.New, "torn": r.Torn},
 	})
 }

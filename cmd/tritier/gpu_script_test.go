@@ -98,7 +98,7 @@ func gpuScripts(t *testing.T, gpu, kernels bool, setup func(*testscript.Env) err
 			return c == "gpu" && gpu || c == "kernels" && kernels, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"refuses": refuses, "jsonhas": jsonHas, "examples": checkExamples, "disk": makeDisk, "timeline": checkTimeline,
+			"refuses": refuses, "jsonhas": jsonHas, "examples": checkExamples, "disk": makeDisk, "timeline": checkTimeline, "awaitfile": awaitFile,
 		},
 	})
 }

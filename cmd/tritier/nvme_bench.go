@@ -33,6 +33,7 @@ type benchFlags struct {
 	seed      uint64
 	timeout   time.Duration
 	verify    bool
+	keep      bool
 	write     bool
 	model     string
 	faults    string
@@ -55,14 +56,17 @@ Workloads: ` + workloadNames() + `.
 What exists is only read, unless --write allows overwriting it; then the part of it that is
 used (--area, from its start) is lost. A drive with a file system, a partition table or a
 tritier volume is refused even so, without --force. mem: drives, and files that ?size= creates,
-are filled before anything is measured, since reading nothing costs nothing.
+are filled before anything is measured, since reading nothing costs nothing. A file that was made
+is removed in the end, also on Ctrl-C, unless --keep is given; one that was there before stays.
 
 --verify first writes a pattern made of block number and seed, and then compares every byte
 that is read. --model slows software drives down to those of a preset, striped; the figures
 are then labelled "modelled". I/Os that time out count in the percentiles, with the time that
 they took until then, but not in IOPS; those that end with an error count in neither. CPU seconds are those of the threads that drive the queues, and of
 all others, which are mainly the threads that serve software drives. Ctrl-C ends with
-what is known until then.`,
+what is known until then.
+
+` + faultsHelp,
 		Example: `  tritier nvme bench mem:1GiB
   tritier nvme bench mem:1GiB --workload randread --size 512B..1MiB --depth 1..256 --json
   tritier nvme bench file:/data/disk --size 4KiB --depth 32 --queues 1,4
@@ -97,6 +101,7 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.Var(&f.area, "area", "use so much of each drive, from its start (default: all; 1GiB where it must be filled first)")
 	fs.BoolVar(&f.verify, "verify", false, "fill the area with a pattern first, and compare every byte read")
 	fs.BoolVar(&f.write, "write", false, "DESTRUCTIVE: allow overwriting files and drives that exist")
+	fs.BoolVar(&f.keep, "keep", false, "leave a file that ?size= has made")
 	f.drive.register(fs)
 	fs.IntVar(&f.threads, "threads", 1, "service threads of each software drive")
 	fs.IntVar(&f.batch, "batch", 0, "I/Os submitted with one doorbell write, at most (default: a quarter of the depth)")
@@ -117,13 +122,12 @@ func (f *benchFlags) run(c *cobra.Command, list string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, drive.CloseAll(b.drives)) }()
+	discardUnless(f.keep, b.drives)
 	benchErr := b.prepare(c.Context())
 	if benchErr == nil {
 		benchErr = b.sweep(c.Context())
 	} else {
-		for _, d := range b.drives {
-			d.Discard() // a file half filled is of no use
-		}
+		discardUnless(false, b.drives) // a file half filled is of no use
 	}
 	benchErr = b.explain(benchErr)
 	interrupted := benchErr != nil && errors.Is(benchErr, context.Canceled) && c.Context().Err() != nil
@@ -138,7 +142,16 @@ func (f *benchFlags) run(c *cobra.Command, list string) (err error) {
 	if err := write(c.OutOrStdout()); err != nil {
 		return fmt.Errorf("standard output: %w", err)
 	}
-	return errors.Join(benchErr, b.verdict())
+	return errors.Join(benchErr, b.verdict(benchErr == nil))
+}
+
+// discardUnless has files removed that were made for a bench, when its drives are closed.
+func discardUnless(keep bool, drives []*drive.Drive) {
+	for _, d := range drives {
+		if !keep {
+			d.Discard()
+		}
+	}
 }
 
 // open opens the drives with the least access that the workloads need.
@@ -180,12 +193,16 @@ func (b *bench) explain(err error) error {
 	return err
 }
 
-// verdict is the error that the rows add up to.
-func (b *bench) verdict() error {
+// verdict is the error that the rows add up to, and of a sweep that ended as it was
+// to, failures other than those that were asked for.
+func (b *bench) verdict(whole bool) error {
 	for _, r := range b.rows {
 		if r.mismatch != nil {
 			return fmt.Errorf("verification failed: %w", r.mismatch)
 		}
+	}
+	if whole && b.faults != nil {
+		return b.faults.judge(b.seen, b.f.timeout)
 	}
 	return nil
 }

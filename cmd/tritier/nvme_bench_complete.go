@@ -58,7 +58,7 @@ func (w *worker) failed(err error) error {
 	case errors.As(err, &se):
 		kind = se.Status.String()
 	case errors.As(err, &te):
-		kind = "timed out"
+		kind = timedOut
 	case errors.Is(err, libnvm.ErrReset):
 		return nil // part of a reset that is counted
 	}

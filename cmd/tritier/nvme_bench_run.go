@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm"
 )
 
@@ -94,13 +95,13 @@ func (b *bench) checkCells() error {
 		for _, c := range b.cells {
 			switch {
 			case c.size%ns.BlockSize != 0:
-				return fmt.Errorf("%s: an I/O of %d bytes is no multiple of the block size, %d", d.URI, c.size, ns.BlockSize)
+				return fmt.Errorf("%s: an I/O of %s is no multiple of the block size, %s", d.URI, shortBytes(c.size), shortBytes(ns.BlockSize))
 			case depth <= c.depth:
 				return fmt.Errorf("%s: depth %d is more than its queues hold, %d", d.URI, c.depth, depth-1)
 			case c.queues > queues:
 				return fmt.Errorf("%s: %d queues are more than it grants, %d", d.URI, c.queues, queues)
 			case b.span(c) < uint64(c.size):
-				return fmt.Errorf("%s: the area of %d bytes is too small for %d queues with I/Os of %d bytes", d.URI, b.area, c.queues, c.size)
+				return fmt.Errorf("%s: the area of %s is too small for %d queues with I/Os of %s", d.URI, units.FormatBytes(b.area), c.queues, shortBytes(c.size))
 			}
 		}
 	}

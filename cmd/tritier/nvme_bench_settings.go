@@ -74,6 +74,8 @@ type bench struct {
 	drives []*drive.Drive
 	area   uint64 // bytes of each drive
 	rows   []row
+	seen   map[string]uint64 // errors of all runs, by status
+	resets int               // of queues, likewise
 }
 
 func (f *benchFlags) settings(c *cobra.Command, list string) (*bench, error) {

@@ -174,6 +174,9 @@ func (b *bench) sweep(ctx context.Context) error {
 		r := row{cell: c}
 		for n := range b.f.runs {
 			res, err := b.runCell(ctx, c, n)
+			if err == nil {
+				b.note(res)
+			}
 			if err == nil && res.ios > 0 {
 				r.add(res)
 			}
@@ -186,6 +189,17 @@ func (b *bench) sweep(ctx context.Context) error {
 		b.keep(r)
 	}
 	return nil
+}
+
+// note counts a run's errors, also those of one without a single good I/O.
+func (b *bench) note(x *runResult) {
+	if b.seen == nil {
+		b.seen = map[string]uint64{}
+	}
+	for k, n := range x.errors {
+		b.seen[k] += n
+	}
+	b.resets += x.resets
 }
 
 // keep takes a row over, if anything was measured for it.

@@ -48,7 +48,8 @@ time and count exactly what each policy would have done. Without a trace, one th
 part of the program is replayed: an hour of conversations with an LLM server.
 "-" is standard input; format and compression are detected by content.
 
-There is one result for each trace, policy and pair of tier sizes. Sizes are bytes (16GiB),
+There is one result for each trace, policy and pair of tier sizes. A trace that cannot be replayed
+is left out, named, and makes the status 1; the others are replayed. Sizes are bytes (16GiB),
 frames, or a percentage of the trace's distinct pages (5%). Lists pair up in order:
 --gpu-mem 1GiB,2GiB --host-mem 4GiB,8GiB are two pairs, and a single host size goes with
 each GPU size. Without sizes T1 holds 5 % of the distinct pages; without a host size T2 is

@@ -47,12 +47,16 @@ func (r *replayer) all(ctx context.Context) error {
 	if len(paths) == 0 {
 		paths = []string{""}
 	}
-	if err := r.tryAll(ctx); err != nil {
+	broken, err := r.tryAll(ctx)
+	if err != nil {
 		return err
 	}
 	var failures []error
 	for _, p := range paths {
 		err := ctx.Err()
+		if err == nil {
+			err = broken[p]
+		}
 		if err == nil {
 			err = r.one(ctx, p)
 		}
@@ -70,25 +74,42 @@ func (r *replayer) all(ctx context.Context) error {
 }
 
 // tryAll opens every file of several once, so that a wrong name at the end of
-// the list, or a size that its pages are too large for, is not found after an
-// hour.
-func (r *replayer) tryAll(ctx context.Context) error {
+// the list, or a size that its pages are too large for, is not heard of after an
+// hour only. The others are replayed all the same.
+func (r *replayer) tryAll(ctx context.Context) (broken map[string]error, err error) {
+	broken = map[string]error{}
 	if len(r.paths) < 2 {
-		return nil
+		return broken, nil
 	}
+	var told []string
 	for _, p := range r.paths {
-		if st, err := os.Stat(p); err == nil && !st.Mode().IsRegular() && !st.IsDir() || p == "-" {
-			continue // a pipe can be opened only once
+		err := r.try(ctx, p)
+		if err != nil && ctx.Err() != nil {
+			return nil, err
 		}
-		s, err := r.source(ctx, p)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(r.tryJobs(p, s.Info().PageSize), s.Close()); err != nil {
-			return err
+		if err != nil && broken[p] == nil {
+			broken[p] = err
+			told = append(told, report.Printable(traceName(p))+" is left out, and the others are replayed: "+oneLine(err))
 		}
 	}
-	return nil
+	if slices.ContainsFunc(r.paths, func(p string) bool { return broken[p] == nil }) {
+		for _, line := range told {
+			r.say("%s", line)
+		}
+	}
+	return broken, nil
+}
+
+// try opens one file of several.
+func (r *replayer) try(ctx context.Context, path string) error {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && !st.IsDir() || path == "-" {
+		return nil // a pipe can be opened only once
+	}
+	s, err := r.source(ctx, path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.tryJobs(path, s.Info().PageSize), s.Close())
 }
 
 // tryJobs finds what is wrong with the sizes before the trace is read, as far

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 )
 
 // The program's help says what it is about, whichever commands there are.
@@ -30,6 +32,22 @@ func TestRootHelp(t *testing.T) {
 		if len(line) > 100 {
 			t.Errorf("%d characters in one line: %s", len(line), line)
 		}
+	}
+}
+
+// Every command has examples, which are command lines that it takes.
+func TestEveryCommandHasExamples(t *testing.T) {
+	var all func(c *cobra.Command)
+	all = func(c *cobra.Command) {
+		if c.IsAvailableCommand() && c.Name() != "help" && (strings.Count(c.Example, "\n") < 1 || !strings.HasPrefix(c.Example, "  "+c.CommandPath())) {
+			t.Errorf("the help of %s has no examples, or they begin with another command: %q", c.CommandPath(), c.Example)
+		}
+		for _, sub := range c.Commands() {
+			all(sub)
+		}
+	}
+	for _, c := range newRootCommand().Commands() {
+		all(c)
 	}
 }
 

@@ -27,6 +27,9 @@ xz) of an input are detected by content. "-" is standard input.
 
 Formats:
 ` + formatList(),
+		Example: `  tritier trace info trace.ids.zst
+  tritier trace convert trace.lis trace.ttrc
+  tritier trace gen 'zipf{theta=0.99,pages=1M}' -o zipf.ttrc`,
 	})
 	c.AddCommand(newTraceInfoCommand(), newTraceConvertCommand(), newTraceGenCommand())
 	return c

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,10 +12,14 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+	"golang.org/x/sys/unix"
+
+	"github.com/tritier/tritier/internal/smallfile"
 )
 
 // output is a file being written that appears under its name only when it is
-// complete: commit renames it, discard leaves nothing. One of the two ends it.
+// complete: commit renames it, discard leaves nothing. One of the two ends it. What a
+// killed process left is removed by the next one that writes the same file.
 type output struct {
 	io.Writer        // into the outermost layer
 	name      string // as the user gave it, for messages
@@ -69,19 +72,29 @@ func (o *output) create(path string) error {
 		}
 		o.path = path
 	}
-	directory, base := filepath.Split(path)
-	for range 100 {
-		name := fmt.Sprintf("%s.%s.%08x.tmp", directory, base, rand.Uint32())
-		o.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, os.ErrExist) {
-			o.temporary = name
-			break
-		}
+	if o.file, err = smallfile.CreateBeside(path); err == nil {
+		o.temporary = o.file.Name()
 	}
 	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
 		return fmt.Errorf("%s: cannot be created: %w", o.name, pe.Err)
 	}
 	return err
+}
+
+// mayCreateIn says why no file can be made in a folder, without making one, which a
+// kill would leave there.
+func mayCreateIn(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return &os.PathError{Op: "create a file in", Path: dir, Err: unix.ENOTDIR}
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return &os.PathError{Op: "create a file in", Path: dir, Err: err}
+	}
+	return nil
 }
 
 // inName writes to the file of an output.
@@ -118,19 +131,16 @@ func (o *output) commit() error {
 	if o.file == nil {
 		return nil
 	}
-	if err := o.file.Close(); err != nil {
-		return errors.Join(o.renamed(err), o.remove())
+	if o.temporary != "" { // before it is closed: until then its lock is ours
+		err = os.Rename(o.temporary, o.path)
 	}
-	if o.temporary == "" {
-		return nil
-	}
-	if err := os.Rename(o.temporary, o.path); err != nil {
+	if err != nil {
 		if le := (*os.LinkError)(nil); errors.As(err, &le) {
 			err = le.Err // the temporary name means nothing to the user
 		}
-		return errors.Join(fmt.Errorf("%s: cannot be put in place: %w", o.name, err), o.remove())
+		return errors.Join(fmt.Errorf("%s: cannot be put in place: %w", o.name, err), o.discard())
 	}
-	return nil
+	return o.renamed(o.file.Close())
 }
 
 // finish flushes every layer.
@@ -148,7 +158,7 @@ func (o *output) discard() error {
 	if o.file == nil {
 		return nil
 	}
-	return errors.Join(o.file.Close(), o.remove())
+	return errors.Join(o.remove(), o.file.Close()) // its lock is ours until it is closed
 }
 
 func (o *output) remove() error {

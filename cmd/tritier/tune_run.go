@@ -123,11 +123,10 @@ func checkPolicyFile(path string) error {
 			return fmt.Errorf("%s: exists and is no saved policy: delete it, or name another file", path)
 		}
 	}
-	probe, err := os.CreateTemp(filepath.Dir(path), ".policy-*")
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := mayCreateIn(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: cannot be created: %w", path, err)
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return nil
 }
 
 func (t *tuner) discard() {

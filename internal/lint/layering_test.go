@@ -54,6 +54,7 @@ var rules = []rule{
 	{"internal", []string{"internal", "libnvm", "tier", "placement"}, "helpers know no command and no simulator"},
 	{"examples", []string{rootOnly, "cuda"}, "what users write"},
 	{"internal/lint", nil, "looks at source only"},
+	{"internal/devicerig", nil, "stands alone: the tests of the device side bring their programs"},
 	{"internal/units", nil, "stands alone"},
 	{"internal/servicetime", []string{"internal/units", "internal/smallfile"}, "one schema for simulator and drives"},
 	{"internal/smallfile", nil, "stands alone"},

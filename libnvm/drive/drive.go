@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,6 +88,7 @@ type Drive struct {
 	about     []string
 	hostError func() error // of the file, nil for what is none
 	discard   atomic.Bool
+	made      fs.FileInfo // the file that this Open has made, or nil
 	config    libnvm.Config
 	endings   []func() error // run in reverse order
 	closed    bool
@@ -220,8 +222,17 @@ func (d *Drive) HostError() error {
 }
 
 // Discard lets Close remove the file that this Open has made, if it made one: for
-// a caller that could not fill it with what it was made for.
+// a caller that could not fill it with what it was made for, or that needs it no more.
 func (d *Drive) Discard() { d.discard.Store(true) }
+
+// Abandon is Close for a drive that something may still use, so that it has to stay
+// open until the process ends: it does what Discard asked for, and nothing else.
+func (d *Drive) Abandon() error {
+	if d.made == nil || !d.discard.Load() {
+		return nil
+	}
+	return d.remove()
+}
 
 // Close shuts the controller down and gives everything back. A second Close
 // does nothing.

@@ -134,13 +134,33 @@ func (d *Drive) create(a Access) error {
 		return d.fileError(err)
 	}
 	d.Fresh = true
+	made, err := f.Stat()
+	if err != nil {
+		return errors.Join(d.fileError(err), os.Remove(path), f.Close())
+	}
+	d.made = made
 	d.endings = append(d.endings, func() error {
 		if d.Controller == nil || d.discard.Load() {
-			return os.Remove(path)
+			return d.remove()
 		}
 		return nil
 	})
 	return f.Close()
+}
+
+// remove takes the file away that this Open has made, and no other that has its name
+// by now.
+func (d *Drive) remove() error {
+	now, err := os.Lstat(d.URI.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return d.fileError(err)
+	case !os.SameFile(d.made, now):
+		return nil
+	}
+	return os.Remove(d.URI.Path)
 }
 
 // fileError says what to do about a file that may not be opened.

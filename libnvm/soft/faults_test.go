@@ -316,6 +316,50 @@ var eachFault = map[string]struct {
 	}},
 }
 
+// TestDuplicatesLeaveRoom: completions that come twice take room in the completion queue,
+// which the controller must get back also when no command is sent any more.
+func TestDuplicatesLeaveRoom(t *testing.T) {
+	plan, err := soft.NewFaultPlan(1, soft.Rule{Queue: 1, Probability: 1, Fault: soft.Fault{Duplicates: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, 1<<20, soft.Config{Faults: plan})
+	c := bringUp(t, s, libnvm.Config{IOTimeout: 2 * time.Second})
+	ns, err := c.Namespace(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := c.CreateQueuePair(libnvm.QueueConfig{Depth: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		var tickets []libnvm.Ticket
+		for range 3 {
+			n, err := q.Submit(&libnvm.Request{Op: libnvm.OpRead, NS: ns, Blocks: 1, Mem: m})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tickets = append(tickets, n)
+		}
+		for _, n := range tickets {
+			if _, err := q.Wait(n, 0); err != nil {
+				t.Fatalf("%v, %+v", err, q.Stats())
+			}
+		}
+	}
+	if q.Stats().Duplicate == 0 {
+		t.Error("nothing came twice")
+	}
+	if err := errors.Join(q.Close(), m.Free()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestEachFault shows what the host sees of each kind of fault.
 func TestEachFault(t *testing.T) {
 	plan := &one{}

@@ -164,9 +164,13 @@ func (v *Volume) load() error {
 	if p, err = v.meta[0].read(dirOffset+dirSlot, dirSlot); err != nil {
 		return err
 	}
-	v.dir = newer(a, decodeDirectory(v.label.UUID, p, v.Pages()))
+	b := decodeDirectory(v.label.UUID, p, v.Pages())
+	v.dir = newer(a, b)
 	if v.dir == nil {
 		return &FormatError{v.members[0].Name(), "both copies of the array directory are damaged"}
+	}
+	if !v.dir.open && (a == nil || b == nil) { // open: a crash may have cut it
+		v.dirFaults = 1
 	}
 	v.recovery = Recovery{Unclean: v.dir.open, LastOwner: v.dir.owner}
 	if v.dir.open && v.readOnly {

@@ -143,7 +143,7 @@ func (l *label) plan(smallest int64) error {
 		}
 	}
 	if lo == 0 || !fits(lo) {
-		return fmt.Errorf("volume: the smallest member has %d bytes, too few for one page of %d and the metadata", smallest, l.PageSize)
+		return fmt.Errorf("volume: the smallest member has %d bytes, too few for one page of %d and the metadata: use a larger one, or smaller pages", smallest, l.PageSize)
 	}
 	return nil
 }

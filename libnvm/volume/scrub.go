@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,11 +18,19 @@ type ScrubReport struct {
 	// pages, the storage had damaged, since the last Scrub or Open. Pages of a
 	// block that lost both are counted as failed besides.
 	Repaired uint64
+	// Superblocks and Directories are how many copies of those the storage had
+	// damaged: the former are written anew, the latter were when Open wrote both.
+	Superblocks uint64
+	Directories uint64
 }
 
-// OK says whether every page was read and is as recorded. Repairs of the table
+// OK says whether every page was read and is as recorded. Repairs of metadata
 // do not count.
 func (r ScrubReport) OK() bool { return r.Corrupt+r.Torn+r.Failed == 0 }
+
+// Copies is how many copies of metadata of all kinds the storage had damaged. On a
+// volume that is open for writing none of them is any more.
+func (r ScrubReport) Copies() uint64 { return r.Repaired + r.Superblocks + r.Directories }
 
 const (
 	scrubBatch   = 32
@@ -29,10 +38,14 @@ const (
 )
 
 // Scrub reads every page of every array and, on a volume with checksums,
-// verifies it; before that it compares the two copies of each block of the
-// checksum table and writes damaged ones anew. It calls bad, if not nil, for each page that is not right. Pages
-// that others write meanwhile may be called torn. It stops when ctx ends.
+// verifies it; before that it looks at both copies of each superblock and of each
+// block of the checksum table, and writes damaged ones anew. It calls bad, if not nil,
+// for each page that is not right. Pages that others write meanwhile may be called
+// torn. It stops when ctx ends.
 func (v *Volume) Scrub(ctx context.Context, bad func(array string, page uint64, err error)) (r ScrubReport, err error) {
+	if err = v.scrubLabels(&r); err != nil {
+		return r, err
+	}
 	if r.Repaired, err = v.scrubTable(ctx); err != nil {
 		return r, err
 	}
@@ -59,6 +72,42 @@ func (v *Volume) Scrub(ctx context.Context, bad func(array string, page uint64, 
 		}
 	}
 	return r, nil
+}
+
+// scrubLabels looks at both copies of every member's superblock. What they are to
+// hold is known since Open, so that even one that lost both since gets them back.
+func (v *Volume) scrubLabels(r *ScrubReport) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return ErrClosed
+	}
+	r.Directories, v.dirFaults = v.dirFaults, 0
+	for i, io := range v.meta {
+		l, want := v.label, make([]byte, labelSize)
+		l.Member = uint32(i)
+		if err := l.encode(want); err != nil {
+			return err
+		}
+		p, err := io.read(0, 2*labelSize)
+		if err != nil {
+			return err
+		}
+		for c, good := range [2]bool{bytes.Equal(p[:labelSize], want), bytes.Equal(p[labelSize:], want)} {
+			if good {
+				continue
+			}
+			r.Superblocks++
+			if v.usable() != nil {
+				continue
+			}
+			copy(io.buf, want)
+			if err := io.write(int64(c)*labelSize, labelSize, true); err != nil {
+				return fmt.Errorf("volume: repair a superblock: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // scrubTable looks at all copies of table blocks and repairs those that are not

@@ -1,7 +1,9 @@
 package volume
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"testing"
 )
@@ -50,4 +52,45 @@ func TestScrubFindsWhatIsWrong(t *testing.T) {
 		must(t, a.Close())
 	}
 	must(t, v.Close())
+}
+
+// TestScrubRestoresCopies: of superblocks and directory one copy is enough to open the
+// volume, so that nothing but Scrub would ever find the other one lost.
+func TestScrubRestoresCopies(t *testing.T) {
+	for _, checksums := range []bool{true, false} {
+		r := newRig(t, 1, 3<<20, 3<<20)
+		must(t, create(t, r, options(checksums)).Close())
+		good := [][]byte{bytes.Clone(r.disks[0].durable), bytes.Clone(r.disks[1].durable)}
+		r.disks[0].durable[0] ^= 1
+		r.disks[1].durable[labelSize+300] ^= 1
+		older := dirOffset
+		if binary.LittleEndian.Uint64(good[0][dirOffset+32:]) > binary.LittleEndian.Uint64(good[0][dirOffset+dirSlot+32:]) {
+			older += dirSlot
+		}
+		clear(r.disks[0].durable[older : older+dirSlot])
+		want := ScrubReport{Superblocks: 2, Directories: 1}
+		v, err := OpenReadOnly(r.members(-1))
+		must(t, err)
+		if rep, err := v.Scrub(t.Context(), nil); err != nil || rep != want || rep.Copies() != 3 {
+			t.Errorf("scrub of a volume opened read-only: %+v, %v; want %+v", rep, err, want)
+		}
+		must(t, v.Close())
+		v = reopen(t, r)
+		if rep, err := v.Scrub(t.Context(), nil); err != nil || rep != want {
+			t.Errorf("scrub: %+v, %v; want %+v", rep, err, want)
+		}
+		if rep, err := v.Scrub(t.Context(), nil); err != nil || rep != (ScrubReport{}) {
+			t.Errorf("scrub after it: %+v, %v", rep, err)
+		}
+		must(t, v.Close())
+		for i, d := range r.disks {
+			if !bytes.Equal(d.durable[:dirOffset], good[i][:dirOffset]) {
+				t.Errorf("member %d: the superblocks are not as Create wrote them", i)
+			}
+		}
+		p := r.disks[0].durable[dirOffset:]
+		if decodeDirectory(v.label.UUID, p, v.Pages()) == nil || decodeDirectory(v.label.UUID, p[dirSlot:], v.Pages()) == nil {
+			t.Error("a slot of the directory is still damaged")
+		}
+	}
 }

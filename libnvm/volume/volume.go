@@ -62,6 +62,7 @@ type Volume struct {
 	// tableFaults counts copies of table blocks that the storage has damaged,
 	// until a Scrub reports them.
 	tableFaults int
+	dirFaults   uint64 // slots of the directory that load found damaged, likewise
 	pending     map[uint64]*pendingPage
 	logSeq      uint64 // units written in this epoch
 	fences      map[uint64]fence

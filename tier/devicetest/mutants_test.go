@@ -2,18 +2,14 @@ package devicetest
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/tritier/tritier/internal/devicerig"
 )
 
-// mutant is a mistake put into the device headers, which the rig must notice
-// in the trial that is made for it.
+// mutant is a devicerig.Mutant in short.
 type mutant struct {
 	name     string
 	file     string
@@ -174,74 +170,15 @@ var mutants = []mutant{
 	{"a lane skips a vote", "array_ref.cuh", "    uint32_t pages = count_bits(g.ballot(chief));", "    uint32_t pages = chief ? count_bits(g.ballot(chief)) : 0;", plain, warps},
 }
 
-// mutate copies the device headers with the mistake in them.
-func mutate(t *testing.T, m mutant) string {
-	t.Helper()
-	dir := t.TempDir()
-	names, err := filepath.Glob("../device/*.cuh")
-	if err != nil || len(names) < 12 {
-		t.Fatalf("%d headers, %v", len(names), err)
-	}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := string(text)
-		if filepath.Base(name) == m.file {
-			if strings.Count(s, m.old) != 1 {
-				t.Fatalf("%s has %q %d times: the mutant needs an update", name, m.old, strings.Count(s, m.old))
-			}
-			s = strings.Replace(s, m.old, m.new, 1)
-		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// concurrently runs n jobs, as many at a time as there are processors.
-func concurrently(n int, f func(i int)) {
-	var wait sync.WaitGroup
-	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range n {
-		free <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-free }()
-			f(i)
-		})
-	}
-	wait.Wait()
-}
-
 // TestMutants: the rig notices each mistake within a few seeds.
 func TestMutants(t *testing.T) {
-	wanted := os.Getenv("MUTANTS")
-	if wanted == "" {
-		t.Skip("takes a compilation for each mistake, minutes in all: set MUTANTS=all, or to a part of their names")
+	m := devicerig.Mutants{Rig: rig, Attempt: attempt, Control: func(t *testing.T, bin, args string) error {
+		return attempt(t, bin, strings.ReplaceAll(args, "deadline=", "deadline=1"), 1)
+	}}
+	for _, x := range mutants {
+		m.List = append(m.List, devicerig.Mutant{Name: x.name, File: x.file, Old: x.old, New: x.new, Build: x.build, Args: x.args})
 	}
-	compiler(t)
-	chosen := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return wanted != "all" && !strings.Contains(m.name, wanted) })
-	control(t, chosen)
-	concurrently(len(chosen), func(i int) {
-		m := chosen[i]
-		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			b := m.build
-			if b.name == plain.name {
-				b.flags = []string{"-O0"} // quick to compile, and a mistake may leave variables unused
-			}
-			bin := filepath.Join(t.TempDir(), "rig")
-			compile(t, mutate(t, m), bin, b)
-			for seed := range uint64(6) {
-				if err := attempt(t, bin, m.args, seed+1); err != nil {
-					t.Log("noticed: ", firstProblem(err))
-					return
-				}
-			}
-			t.Error("nobody noticed")
-		})
-	})
+	m.Run(t)
 }
 
 // attempt runs one trial: the rig's own, or a comparison with tier.Machine.
@@ -252,28 +189,4 @@ func attempt(t *testing.T, bin, args string, seed uint64) error {
 	}
 	_, err := trial(t, bin, 40*time.Second, append(strings.Fields(args), "quick=1", fmt.Sprint("seed=", seed)))
 	return err
-}
-
-// control runs the trials without a mistake: nothing may be found.
-func control(t *testing.T, mutants []mutant) {
-	bin := program(t, plain)
-	seen := map[string]bool{}
-	for _, m := range mutants {
-		if seen[m.args] {
-			continue
-		}
-		seen[m.args] = true
-		if err := attempt(t, bin, strings.ReplaceAll(m.args, "deadline=", "deadline=1"), 1); err != nil {
-			t.Errorf("without any mistake: %v", err)
-		}
-	}
-}
-
-func firstProblem(err error) string {
-	for line := range strings.Lines(err.Error()) {
-		if strings.Contains(line, "PROBLEM") || strings.Contains(line, "WARNING") || strings.Contains(line, "differ") {
-			return strings.TrimSpace(line)
-		}
-	}
-	return lastLine(err.Error())
 }

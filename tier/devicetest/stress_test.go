@@ -77,7 +77,7 @@ func TestScenarios(t *testing.T) {
 func TestPitfalls(t *testing.T) {
 	for _, b := range []build{plain, threads, addresses} {
 		if _, err := trial(t, program(t, b), 2*time.Minute, []string{"mode=pitfalls"}); err != nil {
-			t.Errorf("%s: %v", b.name, err)
+			t.Errorf("%s: %v", b.Name, err)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestHammer(t *testing.T) {
 		for _, args := range []string{"t2=1 spares=6 log=2", "t2=12 spares=2 log=16", "t2=3 spares=1 log=8 start=4294967200"} {
 			args := append([]string{"mode=hammer", "groups=8", "rounds=6000", "interrupts=6", fmt.Sprint("seed=", seed)}, strings.Fields(args)...)
 			if _, err := trial(t, program(t, b), 2*time.Minute, args); err != nil {
-				t.Errorf("%s: %v", b.name, err)
+				t.Errorf("%s: %v", b.Name, err)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestRandom(t *testing.T) {
 		ms = 1500
 	}
 	for _, b := range []build{plain, threads, addresses} {
-		t.Run(b.name, func(t *testing.T) {
+		t.Run(b.Name, func(t *testing.T) {
 			seed := rand.Uint64() >> 2
 			t.Logf("seed %d", seed)
 			out, err := trial(t, program(t, b), 3*time.Minute, []string{"mode=random", fmt.Sprint("ms=", ms), fmt.Sprint("seed=", seed), "rounds=90"})
@@ -123,7 +123,7 @@ func TestSanitizedScenarios(t *testing.T) {
 		bin := program(t, b)
 		seed := rand.Uint64() >> 2
 		for _, s := range scenarios {
-			t.Run(b.name+"/"+strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
+			t.Run(b.Name+"/"+strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 				args := append([]string{"mode=stress", fmt.Sprint("seed=", seed)}, strings.Fields(s.args)...)
 				if _, err := trial(t, bin, 2*time.Minute, args); err != nil {
 					t.Fatal(err)

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "problems.hpp"
 #include "yield.hpp"
 
 namespace rig {
@@ -23,20 +24,6 @@ constexpr uint64_t kSpace = 1ull << 44; // IOVAs are addresses + kSpace
 constexpr uint32_t kBlock = 512;
 constexpr uint32_t kSlotPoison = 0xdeadbeef;
 constexpr uint8_t kCanary = 0xc7;
-
-inline uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return x ^ x >> 31;
-}
-
-struct Random {
-    uint64_t state;
-    uint64_t next() { return mix(state++); }
-    uint64_t below(uint64_t n) { return next() % n; }
-    bool one_in(uint64_t n) { return n != 0 && next() % n == 0; }
-};
 
 // What can go wrong in a world; a chance of one in n, or 0 for never.
 struct Config {
@@ -58,32 +45,6 @@ struct Config {
 
 constexpr uint32_t kAreaBlocks = 64;   // of each lane
 constexpr uint32_t kBufferBytes = 8 * 4096;
-
-// Problems are what the rig finds wrong.
-class Problems {
-public:
-    template <class... A>
-    void report(const char* format, A... a) {
-        if (count_.fetch_add(1) < 10) {
-            char line[300];
-            snprintf(line, sizeof line, format, a...);
-            fprintf(stderr, "PROBLEM: %s\n", line);
-        }
-        if (quick()) {
-            _exit(1);
-        }
-    }
-    uint32_t count() const { return count_.load(); }
-    // quick ends the process at the first problem: all is broken by then, and
-    // waits would go on to their deadlines.
-    static bool& quick() {
-        static bool on = false;
-        return on;
-    }
-
-private:
-    std::atomic<uint32_t> count_{0};
-};
 
 // Pages is zeroed memory aligned to 4096 bytes.
 class Pages {

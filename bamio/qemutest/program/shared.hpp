@@ -13,6 +13,8 @@
 #include <map>
 #include <string>
 
+#include "yield.hpp"
+
 #include "lanes.hpp"
 
 namespace trial {

@@ -1,15 +1,14 @@
 // A group whose lanes are CPU threads, so that code for warps runs as it is: a
 // vote or a shuffle waits for all lanes. Lanes that part ways hang, as they
-// would on a GPU; the test's alarm ends that.
+// would on a GPU; the test's limit ends that.
 #pragma once
 
 #include <linux/futex.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
-
-#include "yield.hpp"
 
 namespace rig {
 
@@ -33,6 +32,10 @@ public:
 
     const uint32_t lanes_;
     uint64_t values_[2][32]; // two sets, in turn: one barrier per operation is enough
+    struct alignas(64) Count {
+        uint32_t n = 0;
+    };
+    Count counts_[32]; // operations of each lane, whichever of its handles it uses
 
 private:
     std::atomic<uint32_t> come_{0}, turn_{0};
@@ -64,14 +67,13 @@ public:
 
 private:
     const uint64_t* exchange(uint64_t v) const {
-        uint64_t* all = crew_->values_[++count_ % 2];
+        uint64_t* all = crew_->values_[++crew_->counts_[lane_].n % 2];
         all[lane_] = v;
         crew_->meet();
         return all;
     }
     Crew* crew_;
     uint32_t lane_;
-    mutable uint32_t count_ = 0;
 };
 
 }  // namespace rig

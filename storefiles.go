@@ -1,0 +1,51 @@
+package tritier
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tritier/tritier/libnvm/drive"
+	"github.com/tritier/tritier/libnvm/volume"
+)
+
+// madeFile is a file of a store that this Open has made.
+type madeFile struct {
+	path string
+	info fs.FileInfo
+}
+
+// makeFile makes the file of a drive, where that is asked for and nothing has its name.
+// What goes wrong is for the opening of the file to say.
+func (p *parsed) makeFile(u drive.URI) {
+	if !p.Create || p.readOnly || u.Size == 0 {
+		return
+	}
+	f, err := os.OpenFile(u.Path, os.O_CREATE|os.O_EXCL|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return
+	}
+	info, err := f.Stat()
+	if errors.Join(err, f.Close()) == nil {
+		p.made = append(p.made, madeFile{u.Path, info})
+	}
+}
+
+// unmake removes the files that were made for an Open that fails with cause, unless
+// another process was quicker to use one. Call it before the members are closed: their
+// locks keep others off.
+func (p *parsed) unmake(cause error) error {
+	var locked *volume.LockedError
+	if errors.As(cause, &locked) {
+		return cause
+	}
+	for _, m := range p.made {
+		if now, err := os.Lstat(m.path); err == nil && os.SameFile(now, m.info) {
+			cause = errors.Join(cause, os.Remove(m.path))
+		}
+	}
+	p.made = nil
+	return cause
+}
