@@ -105,6 +105,13 @@ type Stats struct {
 	MovesCPU   time.Duration
 	MovesError error
 	MovesLost  uint64
+
+	// With engine gpu, Crowded are the demotions that went to T3 instead, since T2's oldest
+	// pages, or all spare slots, were in motion: a placement that no simulation has.
+	// Compactions are those of T2's order, which took Compacting in all: who put a page into T2
+	// waited meanwhile.
+	Crowded, Compactions uint64
+	Compacting           time.Duration
 }
 
 // Stats returns the counts so far, and after Close the last ones. With engine gpu they come

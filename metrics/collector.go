@@ -31,6 +31,8 @@ var (
 	accesses  = desc("accesses_total", "Page accesses by what they found; conserved: the outcomes add up to all accesses.", "outcome")
 	victims   = desc("victims_total", "Pages that T1's evictor proposed, by what became of them.", "fate")
 	t2Victims = desc("t2_evictions_total", "Pages and clean copies that T2 dropped for room.")
+	crowded   = desc("crowded_victims_total", "Victims meant for T2 that went to T3, since T2's oldest pages or all spare slots were in motion (engine gpu).")
+	compacted = desc("t2_order_compaction_seconds_total", "Time in which pages had to wait for a place in T2's order (engine gpu).")
 	prefetch  = desc("prefetches_total", "Prefetches that moved a page, by where it was.", "src")
 	pages     = desc("moved_pages_total", "Pages that passed between two tiers.", "src", "dst")
 	bytes     = desc("moved_bytes_total", "Bytes that passed between two tiers.", "src", "dst")
@@ -46,7 +48,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{accesses, victims, t2Victims, prefetch, pages, bytes, seconds, copies, flushed, failed, retried, dirty, size, info} {
+	for _, d := range []*prometheus.Desc{accesses, victims, t2Victims, crowded, compacted, prefetch, pages, bytes, seconds, copies, flushed, failed, retried, dirty, size, info} {
 		out <- d
 	}
 }
@@ -70,6 +72,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	count(victims, n.Bypasses, "t3")
 	count(victims, n.Keeps, "kept")
 	count(t2Victims, n.T2Evictions)
+	count(crowded, s.Crowded)
+	send(compacted, prometheus.CounterValue, s.Compacting.Seconds())
 	count(prefetch, n.PrefetchReads, "t3")
 	count(prefetch, n.Prefetches-n.PrefetchReads, "t2")
 	count(flushed, s.Flushed)

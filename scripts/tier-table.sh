@@ -35,7 +35,7 @@ set -uo pipefail
 all='multi-vector-add embedding-gather pathfinder hotspot srad backprop bfs pagerank sssp'
 placers='bypass{t1=clock,t2=fifo} tier-order{t1=clock,t2=fifo} random{t1=clock,t2=fifo} gmt-reuse{t1=clock,t2=fifo}'
 # Iterations make a run some seconds of SSD traffic; one in so many pages is recorded.
-declare -A iterations=([multi-vector-add]=2 [embedding-gather]=2 [pathfinder]=1 [hotspot]=4 [srad]=2 [backprop]=1 [bfs]=1 [pagerank]=2 [sssp]=1)
+declare -A iterations=([multi-vector-add]=2 [embedding-gather]=1 [pathfinder]=1 [hotspot]=4 [srad]=2 [backprop]=1 [bfs]=1 [pagerank]=2 [sssp]=1)
 declare -A sample=([multi-vector-add]=1 [embedding-gather]=16 [pathfinder]=1 [hotspot]=1 [srad]=1 [backprop]=1 [bfs]=64 [pagerank]=256 [sssp]=256)
 
 workloads=${WORKLOADS:-$all} policies=${POLICIES:-$placers}

@@ -71,6 +71,7 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	m["counters"] = differences(one.after.Counters, one.before.Counters)
 	m["ssd_reads_with_setup"] = one.after.Counters.SSDReads()
 	m["moves_cpu_seconds"], m["moves_lost"] = one.end.MovesCPU.Seconds(), one.end.MovesLost
+	m["crowded_out_of_t2"], m["compactions"], m["compaction_seconds"] = one.end.Crowded, one.end.Compactions, one.end.Compacting.Seconds()
 	m["retries"], m["failed_requests"] = one.end.Retries, one.end.Failed
 	edges := map[string]any{}
 	for i, name := range host.EdgeNames {

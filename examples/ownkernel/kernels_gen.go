@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a1b3677060599df3be6a0827041b59de75f37c393402f511ea3f845935bedc5c
+// sha256:9fa54995872c6089de64c4a8cfd4f4cb66b2862569c747607334031e23a90206
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

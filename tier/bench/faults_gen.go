@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:c7a2d1c7cc6ba97aaddc7e5d57333593713e089a66da40179e8d30d24692c812
+// sha256:324b6ddeeb338f389b39584f1d61311907f60bf8e88a144a7041fd84fa826810
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e393a4df7e4409a4cf8dfd67e05c9288c13ce88c0057adfd7f2c0583e5490e97
+// sha256:1f3c79110accae7e1e7ece51507b74e0b75716caf4dd533df6c3884d88b4d30f
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

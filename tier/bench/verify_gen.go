@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:288b05e81afa2f45a76dc96da29df20970bbd9a2fc0cddb8c040caa2c171d309
+// sha256:20691505137b378cac8d2e1ba77d5980294370925d33dce4b0e197808d1cc5ee
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

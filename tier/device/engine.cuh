@@ -146,6 +146,7 @@ struct alignas(128) Hot {
     uint64_t lost_frames;              // stack, as free_frames: copies that nobody waits for may still write them
     uint64_t lost_moves;               // the latest of their requests
     alignas(128) uint32_t slot_hint;   // a stack that had a free slot when its finder's own had none
+    alignas(128) uint32_t spares_taken; // by groups that bring a page or flush one, at most slots - t2_frames
     alignas(128) uint64_t lost_slots;  // stack, as free_frames, of slots put aside: their slot_order says which queue may still use them
     alignas(128) uint32_t t2_used;     // places of T2's logical size that are taken
     uint32_t t2_extra;                 // of these, those beyond that size: pages whose move to T1 was lost

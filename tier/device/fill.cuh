@@ -139,15 +139,17 @@ TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
                 f->op == kPrefetchOp ? to : to + kPin);
     }
     if (g.leads()) {
-        if (f->place != 0) {
-            atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);
-        }
+        // Slots before what counts them: whoever gets the count finds one.
         if (status == kTierOk && f->slot != kNone && f->copy == 0) {
             push_slot(t, f->slot);
+        }
+        if (f->place != 0) {
+            atomic_add_release_gpu(&t.hot()->t2_used, 0u - 1);
         }
         if (f->spare != kNone) {
             push_slot(t, f->spare);
         }
+        end_spare(t);
     }
     return status;
 }

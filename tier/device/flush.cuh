@@ -132,6 +132,9 @@ TRITIER_SLOW uint32_t flush_page(const G& g, Context<S> t, uint32_t page) {
         } else if (!lost && slot != kNone) {
             push_slot(t, slot);
         }
+        if (k.spare != kNone) {
+            end_spare(t);
+        }
         if (status != kTierOk) {
             note_error(t, page, status);
         }

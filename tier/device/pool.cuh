@@ -174,11 +174,40 @@ TRITIER_SLOW uint32_t retake_slot(Context<S> t) {
     return found;
 }
 
-// pop_spare takes a free slot, or one that was lost and is free again; or kNone.
+// pop_spare takes a free slot, or one that was lost and is free again; or kNone. Of those
+// that T2 does not use just now it takes none, or pages would find no slot to leave T1 for
+// while others wait with them for their turn. end_spare is called at last.
 template <class S>
 TRITIER_DEVICE uint32_t pop_spare(const Context<S>& t) {
-    uint32_t s = pop_slot(t);
-    return s != kNone || static_cast<uint32_t>(load_relaxed_gpu(&t.hot()->lost_slots)) == kChainEnd ? s : retake_slot(t);
+    uint32_t* taken = &t.hot()->spares_taken;
+    uint32_t most = fixed(&t.e->slots) - fixed(&t.e->t2_frames), s = kNone;
+    if (load_relaxed_gpu(taken) >= most) {
+        return kNone;
+    }
+    if (atomic_add_acquire_gpu(taken, 1) < most) {
+        s = pop_slot(t);
+        if (s == kNone && static_cast<uint32_t>(load_relaxed_gpu(&t.hot()->lost_slots)) != kChainEnd) {
+            s = retake_slot(t);
+        }
+    }
+    if (s == kNone) {
+        atomic_add_relaxed_gpu(taken, 0u - 1);
+    }
+    return s;
+}
+
+// end_spare ends what pop_spare has begun, after all slots that the group has no use for any
+// more were given back.
+template <class S>
+TRITIER_DEVICE void end_spare(const Context<S>& t) {
+    atomic_add_release_gpu(&t.hot()->spares_taken, 0u - 1);
+}
+
+// push_spare gives back a slot that pop_spare has taken.
+template <class S>
+TRITIER_DEVICE void push_spare(const Context<S>& t, uint32_t s) {
+    push_slot(t, s);
+    end_spare(t);
 }
 
 // take_spare waits for a free slot. The caller holds no slot and no busy page:

@@ -59,7 +59,7 @@ TRITIER_DEVICE uint32_t seek_claim(const Context<S>& t, uint64_t* entry, Seek* k
 template <class S>
 TRITIER_DEVICE uint32_t seek_wait(const Context<S>& t, Seek* k) {
     if (k->spare != kNone) {
-        push_slot(t, k->spare); // no slot is held while waiting
+        push_spare(t, k->spare); // no slot is held while waiting
         k->spare = kNone;
     }
     if (state_of(k->word) == kFilling) {
@@ -102,7 +102,7 @@ TRITIER_DEVICE uint32_t seek(const Context<S>& t, uint32_t page, uint32_t op, Se
             continue;
         }
         if (got != kClaimed && k->spare != kNone) {
-            push_slot(t, k->spare);
+            push_spare(t, k->spare);
             k->spare = kNone;
         }
         return got;

@@ -70,6 +70,7 @@ var mutants = []mutant{
 	{"slots of other stacks are not found", "pool.cuh", "        s = pop_free(&stacks[k].head, t.slot_owner());", "        s = kNone;", plain, tight},
 	{"the log is compacted while others are in it", "compact.cuh", "    while (load_acquire_gpu(gate) != kCompacting) {", "    while (load_acquire_gpu(gate) == 0) {", plain, traps},
 	{"compaction turns the order round", "compact.cuh", "behind = bits_below(votes, g.lane());", "behind = count_bits(votes) - 1 - bits_below(votes, g.lane());", plain, "parity-lanes"},
+	{"those who wait take T2's free slots", "pool.cuh", "uint32_t most = fixed(&t.e->slots) - fixed(&t.e->t2_frames), s = kNone;", "uint32_t most = fixed(&t.e->slots), s = kNone;", plain, traps},
 	{"compaction forgets the places", "compact.cuh", "            atomic_cas_relaxed_gpu(order + slot[k], mark[k], order_mark(place));", "            (void)place;", plain, little},
 	{"the hand does not give frames back", "victim.cuh", "atomic_cas_relaxed_gpu(&t.hot()->hand, hand + width, hand + passed + 1);", "(void)hand;", plain, "parity-lanes"},
 	{"the reference bit stays", "victim.cuh", "        atomic_and_relaxed_gpu(t.entries + page, ~kRef);", "        (void)page;", plain, "parity"},

@@ -78,6 +78,9 @@ func (t *tables) stacked(c *layout.Counts) error {
 	if err := slots.leaked(len(t.slots)); err != nil {
 		return err
 	}
+	if n := t.hot.SparesTaken; n != 0 {
+		return fmt.Errorf("gpu engine: %d spare slots are taken, and no kernel runs", n)
+	}
 	if n := c.LostSlots - c.RetakenSlots; n != uint64(aside) {
 		return fmt.Errorf("gpu engine: %d slots are put aside, and by the counts %d", aside, n)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:3119ab1e4bc7ad6fdf84e1b70a5bcbfa90181a3df46d4a24cc6ca2cf6ec85303
+// sha256:63a01bc8c4c8ae7d2579cf710f8484851b99b462efe6d2fe793133e9a8c62be8
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7db18fcfd9d9b199c8486cb496a8727a3b77c8df892bd440fd87b34408b3a0d0
+// sha256:ea31161ac4648321ebef68db913575122f0a0e736813050e8bea52ce2aaecb2e
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -158,6 +158,8 @@ type Hot struct {
 	_             [11]uint64
 	SlotHint      uint32
 	_             [31]uint32
+	SparesTaken   uint32 // by groups that bring a page or flush one, at most Slots - T2Frames
+	_             [31]uint32
 	LostSlots     uint64 // as FreeFrames, slots put aside
 	_             [15]uint64
 	T2Used        uint32

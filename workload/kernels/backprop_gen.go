@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:52f3b9abc9e11822c1d0a89754b50db725ffd959599fc74cfac3c5112c37a2e9
+// sha256:f4260739adb207eef3e14e3074bdc7c013f003eb14eada08d2138598dcf4a87a
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:760e1f336b3aa615d336d37a3a75526219c0921f51dbb94aadc10b17efefa1e3
+// sha256:65174b3ac41171cba716e18f2e6afc302882bee0b39b8ec9046219812c48389b
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1be75482289cba2fac3d7a6a8edb06961d7a929c4158af96850c66a8fd35f0ad
+// sha256:8ad6f2f0c5f74f21a312bd84663c0e73699a009de73908b40fb3632f1ee0165f
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

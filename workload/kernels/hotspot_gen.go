@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:79b744abf870941c8802662fc13c94b24068c030bf74732bd45034c0cbf9ccf0
+// sha256:e5cf4dab849cf391b8cdab694bf1e76f7d730cf00a1766ef6295bb743124882f
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:37065611ba317a7698ca9a4f9b0207d433652d9909e0f996f88cf126b6748658
+// sha256:39c8291dd2c7eb711225a657852ab7a0e8b259e5ee1f0a2f1fdff5ee68c420c1
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c880f0e0c2a613eebd9ab9b57e4898506284a20f8a93389ad91fd79d1bbea187
+// sha256:444ee2117f418c78531a0fbc6bd437ac157355c7d21b41a0c27c5b07cde282c5
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7834edb4185bf515060021e9c99ade6ccd7a1736ea2ed02bc262afd267ffb925
+// sha256:09ed3ec3a50212060305118bdc5ad77ed9cdde87c425e04b41882f5007ef5c87
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

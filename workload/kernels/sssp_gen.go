@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1e266407472dab79b9eb22cd9d576c98722525dea236f7a5c5fac7ce48b5aa10
+// sha256:271154a309fa5922a4fe028fd5ec5a68db76f50ab412cc0cc03e90849eef67da
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7ee00ef819467f981307851f11ba3d6984779e1d19abd3a2c3cc3bdc8510d860
+// sha256:3562b4cc37b2979835e1527fc0aeb5905eb1990d80ac251d6ef1620a79c5f897
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

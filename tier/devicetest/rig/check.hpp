@@ -94,9 +94,9 @@ inline void check_order(World* w, uint64_t in_t2) {
         }
         live += order[slot] == order_mark(n);
     }
-    if (live != in_t2 || h->t2_used != in_t2 || in_t2 > w->e.t2_frames + h->t2_extra || h->log_gate != 0) {
-        w->problems.report("%llu pages in T2, %llu in its order, %u places of %u taken, gate %#x", (unsigned long long)in_t2,
-                           (unsigned long long)live, h->t2_used, w->e.t2_frames, h->log_gate);
+    if (live != in_t2 || h->t2_used != in_t2 || in_t2 > w->e.t2_frames + h->t2_extra || h->log_gate != 0 || h->spares_taken != 0) {
+        w->problems.report("%llu pages in T2, %llu in its order, %u places of %u taken, gate %#x, %u spare slots taken", (unsigned long long)in_t2,
+                           (unsigned long long)live, h->t2_used, w->e.t2_frames, h->log_gate, h->spares_taken);
     }
 }
 

@@ -196,6 +196,34 @@ inline uint32_t place_too_many() {
     return p.end();
 }
 
+// Many more groups miss than there are spare slots. Those that T2 does not use yet are not
+// theirs to wait with: a victim finds one, and does not skip T2.
+inline uint32_t crowd() {
+    Config c = small_config();
+    c.placer = kTierOrder;
+    c.frames = 1;
+    c.t2 = 8;
+    c.spares = 3;
+    Pitfall p("a crowd", c);
+    p.want("a load", p.load(1), kTierOk);
+    std::vector<uint32_t> held;
+    for (uint32_t s; (s = pop_spare(p.t)) != kNone;) {
+        held.push_back(s);
+    }
+    p.want("slots that can be waited with", held.size(), c.spares);
+    push_spare(p.t, held.back());
+    held.pop_back();
+    for (uint32_t page = 2; page < 2 + c.t2; page++) {
+        p.want("another load", p.load(page), kTierOk);
+    }
+    p.want("victims that skipped T2", p.w.counts()->crowded, 0);
+    p.want("demotions", p.w.counts()->demotions, c.t2);
+    for (uint32_t s : held) {
+        push_spare(p.t, s);
+    }
+    return p.end();
+}
+
 // An element of two bytes is read as one of those that were written, never as half of each.
 inline uint32_t short_elements() {
     Pitfall p("short elements", small_config());
@@ -219,7 +247,7 @@ inline uint32_t short_elements() {
 }
 
 inline uint32_t run_races() {
-    return place_too_many() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
+    return place_too_many() + crowd() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
 }
 
 }  // namespace rig

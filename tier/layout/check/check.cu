@@ -105,6 +105,7 @@ FIELD(Hot, hot_lost_frames, lost_frames);
 FIELD(Hot, hot_lost_moves, lost_moves);
 FIELD(Hot, hot_free_slots, free_slots);
 FIELD(Hot, hot_slot_hint, slot_hint);
+FIELD(Hot, hot_spares_taken, spares_taken);
 FIELD(Hot, hot_lost_slots, lost_slots);
 FIELD(Hot, hot_t2_used, t2_used);
 FIELD(Hot, hot_t2_extra, t2_extra);

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:12c101b033151b3672a6a7235263a24dfce7b28404d2c93ad45845a8ea18cdab
+// sha256:f91ef3c79e2f40e7fef6d93fcf6c480edcddca0a1f9992102043ad777df1ee95
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
@@ -103,7 +103,7 @@ const (
 	offsetMoverOver              = 16
 	offsetMoverByRequest         = 24
 	offsetMoverPages             = 128
-	sizeHot                      = 17920
+	sizeHot                      = 18048
 	offsetHotHand                = 0
 	offsetHotFreeFrames          = 128
 	offsetHotUsedFrames          = 136
@@ -111,26 +111,27 @@ const (
 	offsetHotFramesNeeded        = 144
 	offsetHotLostFrames          = 152
 	offsetHotLostMoves           = 160
-	offsetHotFreeSlots           = 1536
+	offsetHotFreeSlots           = 1664
 	offsetHotSlotHint            = 256
-	offsetHotLostSlots           = 384
-	offsetHotT2Used              = 512
-	offsetHotT2Extra             = 516
-	offsetHotLogHead             = 640
-	offsetHotLogTail             = 768
-	offsetHotLogGate             = 896
-	offsetHotFirstError          = 1024
-	offsetHotSampleTail          = 1152
-	offsetHotSampleTaken         = 1160
-	offsetHotSampleGate          = 1168
-	offsetHotParamsVersion       = 1176
-	offsetHotParamsLock          = 1184
-	offsetHotStarveAt            = 1280
-	offsetHotStarveT3            = 1288
-	offsetHotStarveSecond        = 1292
-	offsetHotRecordTail          = 1408
-	offsetHotRecordTaken         = 1416
-	offsetHotRecordStuck         = 1424
+	offsetHotSparesTaken         = 384
+	offsetHotLostSlots           = 512
+	offsetHotT2Used              = 640
+	offsetHotT2Extra             = 644
+	offsetHotLogHead             = 768
+	offsetHotLogTail             = 896
+	offsetHotLogGate             = 1024
+	offsetHotFirstError          = 1152
+	offsetHotSampleTail          = 1280
+	offsetHotSampleTaken         = 1288
+	offsetHotSampleGate          = 1296
+	offsetHotParamsVersion       = 1304
+	offsetHotParamsLock          = 1312
+	offsetHotStarveAt            = 1408
+	offsetHotStarveT3            = 1416
+	offsetHotStarveSecond        = 1420
+	offsetHotRecordTail          = 1536
+	offsetHotRecordTaken         = 1544
+	offsetHotRecordStuck         = 1552
 	sizeReuseParams              = 88
 	offsetReuseParamsVersion     = 0
 	offsetReuseParamsSlope       = 8

@@ -41,7 +41,7 @@ var device = []struct {
 	}},
 	{layout.Hot{}, sizeHot, map[string]uintptr{
 		"Hand": offsetHotHand, "FreeFrames": offsetHotFreeFrames, "UsedFrames": offsetHotUsedFrames, "Starved": offsetHotStarved,
-		"FramesNeeded": offsetHotFramesNeeded, "LostFrames": offsetHotLostFrames, "LostMoves": offsetHotLostMoves, "FreeSlots": offsetHotFreeSlots, "SlotHint": offsetHotSlotHint, "LostSlots": offsetHotLostSlots, "T2Used": offsetHotT2Used, "T2Extra": offsetHotT2Extra, "LogHead": offsetHotLogHead,
+		"FramesNeeded": offsetHotFramesNeeded, "LostFrames": offsetHotLostFrames, "LostMoves": offsetHotLostMoves, "FreeSlots": offsetHotFreeSlots, "SlotHint": offsetHotSlotHint, "SparesTaken": offsetHotSparesTaken, "LostSlots": offsetHotLostSlots, "T2Used": offsetHotT2Used, "T2Extra": offsetHotT2Extra, "LogHead": offsetHotLogHead,
 		"LogTail": offsetHotLogTail, "LogGate": offsetHotLogGate, "FirstError": offsetHotFirstError, "SampleTail": offsetHotSampleTail,
 		"SampleTaken": offsetHotSampleTaken, "SampleGate": offsetHotSampleGate, "ParamsVersion": offsetHotParamsVersion,
 		"ParamsLock": offsetHotParamsLock, "StarveAt": offsetHotStarveAt, "StarveT3": offsetHotStarveT3,
