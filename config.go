@@ -38,7 +38,8 @@ type Config struct {
 	T1 Size `yaml:"t1"`
 	T2 Size `yaml:"t2"`
 	// Buffers is host memory beside T2 that pages pass through: more lets more
-	// pages move at once. 16 MiB, and never less than 2 pages.
+	// pages move at once, and as many accesses wait for T3 with engine gpu. A sixteenth of
+	// T1, from 16 MiB to 128 MiB, when 0; never less than 2 pages.
 	Buffers Size `yaml:"buffers"`
 
 	// Policy in the grammar of package placement. gmt-reuse, and bypass when
@@ -103,7 +104,8 @@ const mostBuffers = 1 << 20
 // Defaults of a Config.
 const (
 	DefaultPageSize = 64 << 10
-	DefaultBuffers  = 16 << 20
+	DefaultBuffers  = 16 << 20 // at least; see Config.Buffers
+	mostOwnBuffers  = 128 << 20
 	DefaultTimeout  = 30 * time.Second
 	DefaultRetries  = 2
 
@@ -141,7 +143,8 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	set(&c.PageSize, DefaultPageSize)
-	set(&c.Buffers, max(DefaultBuffers, 4*c.PageSize))
+	// A page on its way needs a frame too, so that more than a part of T1 is of no use.
+	set(&c.Buffers, max(min(c.T1/16/c.PageSize*c.PageSize, mostOwnBuffers), DefaultBuffers, 4*c.PageSize))
 	if c.Policy == "" {
 		if c.Policy = "gmt-reuse"; c.T2 < c.PageSize {
 			c.Policy = "bypass"

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9fa54995872c6089de64c4a8cfd4f4cb66b2862569c747607334031e23a90206
+// sha256:b98f417f33f0e675f85506ee06e8ed8657856cb416b66b7a57b59aa77093cc77
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

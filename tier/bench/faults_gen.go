@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:324b6ddeeb338f389b39584f1d61311907f60bf8e88a144a7041fd84fa826810
+// sha256:81793e01fecb3605f4ece41b7ce17e44ebd5b0732e088994536d0c0068da1dfa
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:1f3c79110accae7e1e7ece51507b74e0b75716caf4dd533df6c3884d88b4d30f
+// sha256:b50a0baa6cb244c01a415f039f87812ce835dc7894e5fde58930ee191c5f81e8
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

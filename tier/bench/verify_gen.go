@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:20691505137b378cac8d2e1ba77d5980294370925d33dce4b0e197808d1cc5ee
+// sha256:58454041d0d3bfa2d2d39b0c216e4274b3fe4ccf7465a3ad6fcd9dcbaff1ac25
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

@@ -185,6 +185,13 @@ struct Wait {
         }
         return looks % 4 == 0 && longer_than(e->deadline_ns) ? kWaitTimeout : kTierOk;
     }
+    // rest lets the thread sleep for an eighth of the time that it has waited, at most 128 us:
+    // for waits of thousands of groups on one word, whose polls would slow down all that goes
+    // through the same part of the L2 cache, whoever they wait for included.
+    TRITIER_DEVICE void rest() const {
+        uint64_t ns = (globaltimer() - begun) / 8;
+        nanosleep(ns < 128000 ? static_cast<uint32_t>(ns) : 128000);
+    }
 };
 
 // load16 and store16 move 16 aligned bytes. On a GPU that is one instruction and

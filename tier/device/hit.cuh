@@ -9,11 +9,9 @@
 namespace tritier {
 namespace tier {
 
-// log_size is the logarithm of an element's size.
+// kLogSize is the logarithm of an element's size.
 template <class T>
-constexpr uint32_t log_size() {
-    return sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : sizeof(T) == 8 ? 3 : 4;
-}
+constexpr uint32_t kLogSize = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : sizeof(T) == 8 ? 3 : 4;
 
 // wide is a * b + c in one instruction, where compilers make shifts and sums of 64 bits.
 TRITIER_DEVICE uint64_t wide(uint32_t a, uint32_t b, uint64_t c) {
@@ -52,7 +50,7 @@ TRITIER_DEVICE bool load_hit(const ArrayRef& a, uint64_t i, T* v) {
     uint32_t zero = never(a.flags);                                          // what hangs on it stays in registers
     uint32_t touched = (a.flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
     uint32_t want = plain(kResidentT1 | touched), minded = plain(static_cast<uint32_t>(kStateMask | kSampled) | touched);
-    uint32_t lanes = __activemask(), shift = a.page_shift - log_size<T>(); // elements in a page
+    uint32_t lanes = __activemask(), shift = a.page_shift - kLogSize<T>; // elements in a page
     i = plain(i);
     uint32_t page = i < a.length ? a.first_page + static_cast<uint32_t>(i >> shift) : a.nowhere;
     uint64_t at = wide(page, sizeof(uint64_t) + zero, a.entries);

@@ -224,7 +224,7 @@ TRITIER_DEVICE uint32_t take_spare(const Context<S>& t, uint32_t* slot) {
         if (why != kTierOk) {
             return why == kWaitTimeout ? kNoSlot : why;
         }
-        relax();
+        wait.rest();
     }
 }
 

@@ -44,7 +44,7 @@ TRITIER_DEVICE uint32_t seek_claim(const Context<S>& t, uint64_t* entry, Seek* k
         if (k->spare == kNone) {
             k->status = k->wait.over(t.e);
             k->status = k->status == kWaitTimeout ? static_cast<uint32_t>(kNoSlot) : k->status;
-            relax();
+            k->wait.rest();
             return k->status == kTierOk ? kGoOn : kFailed;
         }
     }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:63a01bc8c4c8ae7d2579cf710f8484851b99b462efe6d2fe793133e9a8c62be8
+// sha256:5177d3e40b080dbea4ffb74c21bf86ed625218612fca2215cdc576d1990ba2a5
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

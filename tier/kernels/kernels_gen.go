@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ea31161ac4648321ebef68db913575122f0a0e736813050e8bea52ce2aaecb2e
+// sha256:db2dcd66adb69721f153b1f0edd629d1c89c8c33f88531b68a86bd346056fc89
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

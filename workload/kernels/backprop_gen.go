@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f4260739adb207eef3e14e3074bdc7c013f003eb14eada08d2138598dcf4a87a
+// sha256:8e5b84b875734f0f696f749c52901273355b830ef214cc3217147e420056a284
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:65174b3ac41171cba716e18f2e6afc302882bee0b39b8ec9046219812c48389b
+// sha256:6b6ec2964ec0f2aef948bd9bdea01a74ec33c698f4aaebd4f8565d7f2ae1ac24
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8ad6f2f0c5f74f21a312bd84663c0e73699a009de73908b40fb3632f1ee0165f
+// sha256:5de05750efe3a2d803b52c1e781ca28ab4064423b023e848543008ea7ceed22a
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e5cf4dab849cf391b8cdab694bf1e76f7d730cf00a1766ef6295bb743124882f
+// sha256:4dc5af09acc3c04b8b4e194aba2adc9d094fcfe5c8dd198a08f937dc5fd40f8c
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:39c8291dd2c7eb711225a657852ab7a0e8b259e5ee1f0a2f1fdff5ee68c420c1
+// sha256:4338b5aaf98f98f7591a69f6651dce6694afc76defcc116090c12e37dac835e9
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

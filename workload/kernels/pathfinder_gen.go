@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:444ee2117f418c78531a0fbc6bd437ac157355c7d21b41a0c27c5b07cde282c5
+// sha256:25a760ccdfc7e82d7135cac433650a4db64b5676265e3ae7e8d665d37c186008
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:09ed3ec3a50212060305118bdc5ad77ed9cdde87c425e04b41882f5007ef5c87
+// sha256:781281ffe277af66778260822427a995184a315ad2573be7456ed20159ca16e4
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:271154a309fa5922a4fe028fd5ec5a68db76f50ab412cc0cc03e90849eef67da
+// sha256:33f3d7b2c3c6bd8c18329024269745b6f973f6133c68f975b3a07ca8b514917a
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

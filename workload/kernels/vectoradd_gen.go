@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3562b4cc37b2979835e1527fc0aeb5905eb1990d80ac251d6ef1620a79c5f897
+// sha256:fba33fcbdc4bf7635d8c642e4964f322228cbc9258ca3b8502dfb0cc99d7fa2f
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
