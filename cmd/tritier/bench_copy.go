@@ -70,7 +70,7 @@ with what is known until then.`,
 	fs.StringSliceVar(&f.pages, "page", []string{"4KiB", "16KiB", "64KiB", "256KiB"}, "page `SIZES`, a list with ranges")
 	fs.StringSliceVar(&f.counts, "pages", []string{"1..1024"}, "pages in one batch (`COUNTS`, a list with ranges)")
 	fs.StringSliceVar(&f.paths, "paths", []string{"chooser", "all"}, "`PATHS`, a list")
-	fs.IntVar(&f.runs, "runs", 9, "runs of each path, of which the median counts")
+	fs.IntVar(&f.runs, "runs", 9, "runs of each path, of which the median counts; five times as many of at most 1MiB, up to 101")
 	fs.Var(&f.bytes, "bytes", "pinned host memory, and as much device memory, to copy between")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of the page numbers and of the data")
 	fs.StringVar(&f.calibration, "calibration", "", "choose by this `FILE`, or by the built-in curves (\"builtin\"), instead of the GPU's own calibration")
@@ -212,6 +212,15 @@ func (b *copyBench) smallCells() (list []copyCell) {
 	return list
 }
 
+// runsOf is how often a cell's paths run. Small batches differ by a fifth from themselves, and
+// the least of seven medians is less than any of them is.
+func (b *copyBench) runsOf(x copyCell) int {
+	if x.page*x.pages <= 1<<20 {
+		return max(b.f.runs, min(5*b.f.runs, smallRuns))
+	}
+	return b.f.runs
+}
+
 // cell measures one row.
 func (b *copyBench) cell(ctx context.Context, x copyCell) (copyRow, error) {
 	row := copyRow{copyCell: x}
@@ -221,12 +230,13 @@ func (b *copyBench) cell(ctx context.Context, x copyCell) (copyRow, error) {
 	}
 	var samples []copyeng.Sample
 	var err error
+	runs := b.runsOf(x)
 	if x.direction == copyBoth {
 		if err = b.bench.VerifyExchange(ctx, x.page, x.pages, paths); err == nil {
-			samples, err = b.bench.Exchange(ctx, x.page, x.pages, paths, b.f.runs)
+			samples, err = b.bench.Exchange(ctx, x.page, x.pages, paths, runs)
 		}
 	} else {
-		samples, err = b.bench.Cell(ctx, x.direction.oneWay(), x.page, x.pages, paths, b.f.runs)
+		samples, err = b.bench.Cell(ctx, x.direction.oneWay(), x.page, x.pages, paths, runs)
 	}
 	if err != nil {
 		return row, err
