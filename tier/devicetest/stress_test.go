@@ -78,9 +78,10 @@ func TestScenarios(t *testing.T) {
 // TestPitfalls: what must end with an error does, in time, and says the right
 // things.
 func TestPitfalls(t *testing.T) {
+	seed := rand.Uint64() >> 2
 	for _, b := range []build{plain, threads, addresses} {
-		if _, err := trial(t, program(t, b), 2*time.Minute, []string{"mode=pitfalls"}); err != nil {
-			t.Errorf("%s: %v", b.Name, err)
+		if _, err := trial(t, program(t, b), 2*time.Minute, []string{"mode=pitfalls", fmt.Sprint("seed=", seed)}); err != nil {
+			t.Errorf("%s, seed %d: %v", b.Name, seed, err)
 		}
 	}
 }
