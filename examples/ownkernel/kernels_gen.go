@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b98f417f33f0e675f85506ee06e8ed8657856cb416b66b7a57b59aa77093cc77
+// sha256:90fff61b8ddebb755c4ed42d81113058be66c2cb9d922587d4d7f79405c8032b
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:81793e01fecb3605f4ece41b7ce17e44ebd5b0732e088994536d0c0068da1dfa
+// sha256:d7429f9b192085b4b6fac757ec89f778eaabf7f4cc0d4b642aaa87b90c791099
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:b50a0baa6cb244c01a415f039f87812ce835dc7894e5fde58930ee191c5f81e8
+// sha256:4971c8cc7203569a9375d8a56ad2351a8522cb05289fad50461934a4b2b8ecde
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

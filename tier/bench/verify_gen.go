@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:58454041d0d3bfa2d2d39b0c216e4274b3fe4ccf7465a3ad6fcd9dcbaff1ac25
+// sha256:7c5c88efa832ec26740213bca48d7c799eeeb0a491acca8dc5c7ddf49240caf5
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

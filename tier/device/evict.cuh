@@ -172,11 +172,11 @@ TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t
         if (n < fixed(&t.e->t2_frames)) {
             // Added first, and taken back if others were faster: many groups at
             // once would keep one another from a compare-and-swap.
-            if (atomic_add_relaxed_gpu(used, 1) >= fixed(&t.e->t2_frames)) {
+            if (atomic_add_acquire_gpu(used, 1) >= fixed(&t.e->t2_frames)) {
                 atomic_add_relaxed_gpu(used, 0u - 1);
                 continue;
             }
-            *slot = need_slot ? pop_slot(t) : kNone;
+            *slot = need_slot ? find_slot(t) : kNone;
             if (!need_slot || *slot != kNone) {
                 return kHavePlace;
             }
@@ -341,8 +341,9 @@ TRITIER_DEVICE uint32_t take_frame(const G& g, const Context<S>& t, Fill* f) {
         if (status != kTierOk || v.page == kNone) {
             return status;
         }
-        // Who reads without a pin must see the entry change before the frame. Here nothing is
-        // on its way yet that a fence would wait for.
+        // Who reads without a pin must see the entry change, which one lane has made, before
+        // the frame, which all write. Here nothing is on its way yet that a fence would wait for.
+        g.sync();
         fence_acq_rel_gpu();
         uint32_t fate = kToT3;
         if (g.leads() && (fixed(&t.e->t2_frames) != 0 || fixed(&t.e->placer) == kGmtReuse)) {

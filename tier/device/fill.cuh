@@ -17,7 +17,9 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
     }
     if (f->slot != kNone) {
         uint64_t begun = globaltimer();
-        if (move_page(g, t, kToDevice, f->frame, f->slot) != kTierOk) {
+        bool no_way_back = f->place == 0 && f->copy == 0; // its place is T1's victim's
+        bool safe = from_leader(g, g.leads() && no_way_back && has_extra(t) ? 1u : 0u) != 0;
+        if (move_page(g, t, kToDevice, f->frame, f->slot, safe) != kTierOk) {
             f->frame = kNone;
             return kMoveLost;
         }

@@ -58,12 +58,12 @@ TRITIER_SLOW uint32_t ask_mover(Context<S> t, const Mover* m, uint32_t direction
 }
 
 // move_page copies a page between frame and slot, which the group owns: kTierOk or
-// kMoveLost. After that the group has the destination no more.
+// kMoveLost. After that the group has the destination no more. safe: it is not lost.
 template <class G, class S>
-TRITIER_SLOW uint32_t move_page(G g, Context<S> t, uint32_t direction, uint32_t frame, uint32_t slot) {
+TRITIER_SLOW uint32_t move_page(G g, Context<S> t, uint32_t direction, uint32_t frame, uint32_t slot, bool safe = false) {
     Mover* m = reinterpret_cast<Mover*>(fixed(&t.e->mover));
     uint32_t way = kByKernel;
-    if (m != nullptr && m->by_request[direction] != 0) {
+    if (!safe && m != nullptr && m->by_request[direction] != 0) {
         g.sync(); // what the lanes did to the page is the leader's to release
         if (g.leads()) {
             way = ask_mover(t, m, direction, frame, slot);
@@ -82,6 +82,15 @@ TRITIER_SLOW uint32_t move_page(G g, Context<S> t, uint32_t direction, uint32_t 
     return way == kUnanswered ? static_cast<uint32_t>(kMoveLost) : kTierOk;
 }
 
+// has_extra says whether no page more may come back to T2 beyond its size. Each has a slot
+// that was spare; without any, all who miss would wait in vain, for ever. So after the first
+// the next are moved safely until T2 is as large as it should be, and those that were on
+// their way then have left a slot (pop_spare). One lane calls it, before such a move.
+template <class S>
+TRITIER_DEVICE bool has_extra(const Context<S>& t) {
+    return load_relaxed_gpu(&t.hot()->t2_extra) != 0 || fixed(&t.e->slots) - fixed(&t.e->t2_frames) == 1;
+}
+
 // take_extra gives back one place that T2 has beyond its size, since a page came back to it
 // whose move to T1 was lost, with the slot of the page that has just left; for one lane.
 template <class S>
@@ -91,8 +100,8 @@ TRITIER_DEVICE bool take_extra(const Context<S>& t, uint32_t slot) {
     if (n == 0 || slot == kNone || atomic_cas_acq_rel_gpu(extra, n, n - 1) != n) {
         return false;
     }
-    atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);
-    push_slot(t, slot);
+    push_slot(t, slot); // before the place: whoever gets that finds a slot
+    atomic_add_release_gpu(&t.hot()->t2_used, 0u - 1);
     return true;
 }
 

@@ -110,6 +110,19 @@ TRITIER_NO_UNROLL
     return kNone;
 }
 
+// find_slot is pop_slot for a group that was counted among those for which there are slots.
+// One look at all stacks may miss its own: another took the slot that it was coming to, and
+// the one that this other could have had was freed where it had looked.
+template <class S>
+TRITIER_DEVICE uint32_t find_slot(const Context<S>& t) {
+    uint32_t s = kNone;
+TRITIER_NO_UNROLL
+    for (uint32_t looks = 0; looks < 4 && s == kNone; looks++) {
+        s = pop_slot(t);
+    }
+    return s;
+}
+
 // push_slot gives a slot back, to the stack of the group's stripe.
 template <class S>
 TRITIER_DEVICE void push_slot(const Context<S>& t, uint32_t s) {
@@ -176,11 +189,16 @@ TRITIER_SLOW uint32_t retake_slot(Context<S> t) {
 
 // pop_spare takes a free slot, or one that was lost and is free again; or kNone. Of those
 // that T2 does not use just now it takes none, or pages would find no slot to leave T1 for
-// while others wait with them for their turn. end_spare is called at last.
+// while others wait with them for their turn. Where moves can be lost, one of two or more is
+// left over: see has_extra. end_spare is called at last.
 template <class S>
 TRITIER_DEVICE uint32_t pop_spare(const Context<S>& t) {
     uint32_t* taken = &t.hot()->spares_taken;
     uint32_t most = fixed(&t.e->slots) - fixed(&t.e->t2_frames), s = kNone;
+    const Mover* m = reinterpret_cast<const Mover*>(fixed(&t.e->mover));
+    if (m != nullptr && most > 1 && m->by_request[kToDevice] != 0) {
+        most--;
+    }
     if (load_relaxed_gpu(taken) >= most) {
         return kNone;
     }

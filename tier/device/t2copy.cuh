@@ -39,7 +39,7 @@ TRITIER_SLOW void drop_copy(Context<S> t, uint32_t page, uint32_t frame) {
     if (slot != kNone) {
         leave_order(t, slot);
         push_slot(t, slot);
-        atomic_add_relaxed_gpu(&t.hot()->t2_used, 0u - 1);
+        atomic_add_release_gpu(&t.hot()->t2_used, 0u - 1);
     }
 }
 

@@ -51,6 +51,9 @@ var scenarios = []struct{ name, args string }{
 	{"moves by request and failing drives", "frames=3 t2=4 spares=3 placer=2 groups=6 rounds=100 mover=1 fail_reads=4 fail_writes=4 flush=6"},
 	{"moves that do not end", "frames=4 t2=4 spares=6 placer=1 groups=4 rounds=60 mover=2 flush=6 deadline=40 pin_deadline=30"},
 	{"moves that do not end, copies", "frames=4 t2=4 spares=6 placer=1 keep=1 groups=3 lanes=2 rounds=40 mover=2 flush=6 deadline=40 pin_deadline=30"},
+	{"moves that do not end, one spare", "frames=4 t2=4 spares=1 placer=1 groups=4 rounds=60 mover=2 flush=6 deadline=40 pin_deadline=30 interrupts=4"},
+	{"moves that do not end, two spares and copies", "frames=5 t2=3 spares=2 placer=1 keep=1 groups=4 rounds=60 mover=2 flush=6 deadline=40 pin_deadline=30 fail_writes=6 interrupts=4"},
+	{"moves by request, a slot and a spare", "frames=1 t2=1 spares=1 placer=1 keep=1 groups=4 rounds=80 mover=1 flush=4 fail_reads=6 fail_writes=6 interrupts=4"},
 	{"every buffer is lost", "frames=2 t2=1 spares=1 placer=1 groups=4 rounds=30 fail_reads=2 fail_writes=2 lose=1 deadline=20"},
 }
 
@@ -75,9 +78,10 @@ func TestScenarios(t *testing.T) {
 // TestPitfalls: what must end with an error does, in time, and says the right
 // things.
 func TestPitfalls(t *testing.T) {
+	seed := rand.Uint64() >> 2
 	for _, b := range []build{plain, threads, addresses} {
-		if _, err := trial(t, program(t, b), 2*time.Minute, []string{"mode=pitfalls"}); err != nil {
-			t.Errorf("%s: %v", b.Name, err)
+		if _, err := trial(t, program(t, b), 2*time.Minute, []string{"mode=pitfalls", fmt.Sprint("seed=", seed)}); err != nil {
+			t.Errorf("%s, seed %d: %v", b.Name, seed, err)
 		}
 	}
 }
@@ -86,7 +90,7 @@ func TestPitfalls(t *testing.T) {
 func TestHammer(t *testing.T) {
 	seed := rand.Uint64() >> 2
 	for _, b := range []build{plain, threads} {
-		for _, args := range []string{"t2=1 spares=6 log=2", "t2=12 spares=2 log=16", "t2=3 spares=1 log=8 start=4294967200"} {
+		for _, args := range []string{"t2=1 spares=6 log=2", "t2=12 spares=2 log=16", "t2=6 spares=0 log=16", "t2=3 spares=1 log=8 start=4294967200"} {
 			args := append([]string{"mode=hammer", "groups=8", "rounds=6000", "interrupts=6", fmt.Sprint("seed=", seed)}, strings.Fields(args)...)
 			if _, err := trial(t, program(t, b), 2*time.Minute, args); err != nil {
 				t.Errorf("%s: %v", b.Name, err)

@@ -39,6 +39,21 @@ func TestLongRun(t *testing.T) {
 	})
 }
 
+// TestNowhere: the page where kernels look for indices that are none has an entry in the
+// table, which no page of the engine has, and which says that it is absent.
+func TestNowhere(t *testing.T) {
+	onGPU(t, func(t *testing.T, ctx *cuda.Context) {
+		const pages = 1024 // whose entries fill what is allocated
+		w := newWorld(t, ctx, setup{policy: policies[0], frames: 4, spares: 8, pages: pages})
+		ref := w.ref(t, 0, pages*page, 0)
+		entries, err := w.Entries(t.Context(), ref.Nowhere)
+		if err != nil || ref.Nowhere < pages || entries[ref.Nowhere] != 0 {
+			t.Errorf("page %d of %d is nowhere, and its entry: %v", ref.Nowhere, pages, err)
+		}
+		w.close(t)
+	})
+}
+
 // TestStreamOrder: batches over GPU memory come after what the caller's stream holds.
 func TestStreamOrder(t *testing.T) {
 	if !gpufake.Available {

@@ -62,6 +62,12 @@ func (e *Engine) Whole(ctx context.Context) error {
 	return nil
 }
 
+// Entries reads the entries of all pages, and on to that of page last.
+func (e *Engine) Entries(ctx context.Context, last uint32) ([]uint64, error) {
+	entries := make([]uint64, last+1)
+	return entries, e.get(ctx, e.dev.Entries, entries)
+}
+
 // Over is what kernels are told: below which request no copy is in flight.
 func (e *Engine) Over() uint64 { return binary.LittleEndian.Uint64(e.shared.Bytes()[moverAt:]) }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:5177d3e40b080dbea4ffb74c21bf86ed625218612fca2215cdc576d1990ba2a5
+// sha256:e7cbf4392b5c0503297e017347d2c9a70284206b73ad48528e0ef09120292ddd
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

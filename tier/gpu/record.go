@@ -152,14 +152,15 @@ func (e *Engine) Recorded(ctx context.Context) (r Recording, err error) {
 }
 
 // markPages makes the entries of absent pages, those marked whose accesses concern the
-// placer or the recorder, and says which of them concern whom.
+// placer or the recorder, and says which of them concern whom. The last entry is that of
+// no page: where kernels look for indices that are none (layout.ArrayRef.Nowhere).
 func (e *Engine) markPages(d decision) error {
 	o := &e.o
 	every := uint64(max(o.ObserveEvery, 1))
 	recorded := func(p uint64) bool {
 		return o.Observe != nil && placement.Hash(recordSeed, 0, placement.Page(p))%every == 0
 	}
-	marks, both := make([]byte, 8*o.Pages), d.reuse != nil && o.Observe != nil
+	marks, both := make([]byte, 8*(o.Pages+1)), d.reuse != nil && o.Observe != nil
 	var rec, obs []uint32
 	if both {
 		rec, obs = make([]uint32, o.Pages/32+1), make([]uint32, o.Pages/32+1)

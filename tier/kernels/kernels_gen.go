@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:db2dcd66adb69721f153b1f0edd629d1c89c8c33f88531b68a86bd346056fc89
+// sha256:be8f3e81319bf981cad947827d0857052aebef35b9bee3a798bdf789c13919b8
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

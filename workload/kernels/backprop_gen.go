@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8e5b84b875734f0f696f749c52901273355b830ef214cc3217147e420056a284
+// sha256:8d738f748bba7ac3dea38a19b916bad7e71d9a0e296abf4866d71a08201e0b2c
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6b6ec2964ec0f2aef948bd9bdea01a74ec33c698f4aaebd4f8565d7f2ae1ac24
+// sha256:5bbe9dc01f6f0645c26d693a26ea530521c546b4c26cd1b241dccf4feed94b2f
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

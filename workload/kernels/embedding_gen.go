@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5de05750efe3a2d803b52c1e781ca28ab4064423b023e848543008ea7ceed22a
+// sha256:ff866350e8025a77109b453826a5bf5c8f9ad21475b39c06ed3faa67b441eb6f
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4dc5af09acc3c04b8b4e194aba2adc9d094fcfe5c8dd198a08f937dc5fd40f8c
+// sha256:4f2b45bcf1705839e2964797c1694642ec8f02b88814c7ec42b7f077f79c3645
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4338b5aaf98f98f7591a69f6651dce6694afc76defcc116090c12e37dac835e9
+// sha256:cfc1145e77b38ebbd9b31a7e839c6647015e5013733e7fee085567d4418e567b
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

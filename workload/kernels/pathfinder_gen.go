@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:25a760ccdfc7e82d7135cac433650a4db64b5676265e3ae7e8d665d37c186008
+// sha256:0cd913f2fd700dae298f0574b481eff00c821afa91e110d1d1c851dc6aac642e
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

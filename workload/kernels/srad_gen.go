@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:781281ffe277af66778260822427a995184a315ad2573be7456ed20159ca16e4
+// sha256:bef520b82cbdc9170c708cbfe35d8ef16ba40011e712d2ca348922a35fd10bed
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:33f3d7b2c3c6bd8c18329024269745b6f973f6133c68f975b3a07ca8b514917a
+// sha256:7916527839957a0f90246602dbf8cd985e3a856c74f46aa98acee93e3ad20ae9
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fba33fcbdc4bf7635d8c642e4964f322228cbc9258ca3b8502dfb0cc99d7fa2f
+// sha256:eb22d87904aa6143467faccdf0de73770828b2e521aab36e80308a7d721f53e6
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -15,7 +15,7 @@ struct Hammer {
     uint64_t* entry(uint32_t page) { return reinterpret_cast<uint64_t*>(w.e.entries) + page; }
 
     uint32_t pop(const Context<MemoryStore>& t) {
-        uint32_t s = pop_slot(t);
+        uint32_t s = find_slot(t);
         if (s != kNone && held[s].exchange(1) != 0) {
             w.problems.report("slot %u was free twice", s);
         }
@@ -61,6 +61,7 @@ struct Hammer {
         }
         uint32_t s = pop(t);
         if (s == kNone) {
+            w.problems.report("there is a place in T2, and no slot");
             atomic_add_relaxed_gpu(&w.hot()->t2_used, 0u - 1);
             return;
         }

@@ -196,6 +196,47 @@ inline uint32_t place_too_many() {
     return p.end();
 }
 
+// The CPU begins moves to T1 and does not answer: a page comes back to T2, which is full, and
+// the one that left T1 for it has the slot that its group had to spare. A slot stays, however
+// many are at it at once and come after, and when there is only one it is not risked.
+inline uint32_t lost_promotions(uint32_t spares) {
+    Config c = small_config();
+    c.placer = kTierOrder;
+    c.frames = 4;
+    c.t2 = 2;
+    c.spares = spares;
+    c.mover = 1;
+    Pitfall p("lost promotions", c);
+    p.w.mover.by_request[kToHost] = p.w.mover.by_request[kToDevice] = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        reinterpret_cast<bamio::Request*>(p.w.ring.slots)[i].done = (i + 1) ^ bamio::kBegun;
+    }
+    for (uint32_t page = 0; page < 6; page++) {
+        p.want("a store", p.store(page, page + 1), kTierOk);
+    }
+    p.w.mover.by_request[kToDevice] = 1;
+    std::thread other([&p] {
+        uint32_t status;
+        p.a.load(Solo{}, p.w.context(1), p.words, true, &status);
+    });
+    p.load(0);
+    other.join();
+    for (uint32_t page = 0; page < 2; page++) {
+        p.load(page);
+    }
+    p.want("lost moves", p.w.mover.pages[kToDevice][kUnanswered], spares - 1);
+    p.w.mover.by_request[kToDevice] = 0;
+    p.w.move_over = 100;
+    for (uint32_t page = 0; page < 12; page++) {
+        uint64_t v = 0;
+        p.want("a load", p.load(page % 6, &v), kTierOk);
+        p.want("its value", v, page % 6 + 1);
+        p.want("a load of another page", p.load(6 + page % 4), kTierOk);
+    }
+    p.want("pages beyond T2's size", p.w.hot()->t2_extra, 0);
+    return p.end();
+}
+
 // Many more groups miss than there are spare slots. Those that T2 does not use yet are not
 // theirs to wait with: a victim finds one, and does not skip T2.
 inline uint32_t crowd() {
@@ -247,7 +288,7 @@ inline uint32_t short_elements() {
 }
 
 inline uint32_t run_races() {
-    return place_too_many() + crowd() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
+    return place_too_many() + lost_promotions(1) + lost_promotions(2) + crowd() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
 }
 
 }  // namespace rig
