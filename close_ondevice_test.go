@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tritier/tritier"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/soft"
 	"github.com/tritier/tritier/tier/gpu"
 	"github.com/tritier/tritier/tier/gpu/gpufake"
@@ -111,6 +113,37 @@ func TestAsyncErrorOnDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		compare(t, b, want)
+	})
+}
+
+// TestFlushErrorAlike: drives that do not make durable what was written are a *FlushError
+// without pages, whoever decides, and another Flush can succeed.
+func TestFlushErrorAlike(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		for _, engine := range []string{tritier.EngineHost, tritier.EngineGPU} {
+			f := &faultFunc{f: func(c *soft.CommandInfo) soft.Fault {
+				if c.Opcode == libnvm.OpFlush {
+					return soft.Fault{Status: libnvm.StatusInternalError, DNR: true}
+				}
+				return soft.Fault{}
+			}}
+			c := withFaults(f, "mem:8MiB")
+			c.Engine, c.GPU, c.Policy = engine, "", "bypass{t1=clock}"
+			m, a := faultyArray(t, c)
+			if err := a.Write(t.Context(), 0, make([]uint64, 10)); err != nil {
+				t.Fatal(err)
+			}
+			f.on.Store(true)
+			var fe *tritier.FlushError
+			if err := m.Flush(t.Context()); !errors.As(err, &fe) || fe.Failed != 0 || fe.Err == nil || !strings.Contains(err.Error(), "Internal Error") {
+				t.Errorf("engine %s: %v", engine, err)
+			}
+			f.on.Store(false)
+			if err := m.Flush(t.Context()); err != nil {
+				t.Errorf("engine %s, again: %v", engine, err)
+			}
+			closeMemory(t, m)
+		}
 	})
 }
 

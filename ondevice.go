@@ -257,6 +257,10 @@ func (o *onDevice) flush(ctx context.Context) error {
 	if errors.As(err, &failed) {
 		return &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed)}
 	}
+	var drives *gpu.DriveFlushError
+	if errors.As(err, &drives) {
+		return &FlushError{Err: drives.Err}
+	}
 	if errors.Is(err, gpu.ErrClosed) {
 		return ErrClosed
 	}
