@@ -61,3 +61,12 @@ func TestCreateAgain(t *testing.T) {
 		t.Errorf("only %d of them left no volume", again)
 	}
 }
+
+// TestOpenRefusesTooSmall: what is smaller than a superblock is no volume, and no failure
+// of the drive.
+func TestOpenRefusesTooSmall(t *testing.T) {
+	var format *FormatError
+	if _, err := Open(newRig(t, 1, 4096).members(-1)); !errors.As(err, &format) {
+		t.Errorf("%v", err)
+	}
+}

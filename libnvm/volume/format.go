@@ -143,6 +143,9 @@ func belongs(m Member, l, first *label, sorted []Member) error {
 
 // readLabel reads a member's label from the first copy that is valid.
 func readLabel(m Member, bound *patience) (*label, error) {
+	if m.Size() < 2*labelSize {
+		return nil, &FormatError{m.Name(), fmt.Sprintf("it holds no volume (%d bytes are too few for one)", m.Size())}
+	}
 	io, err := openMeta(m, 2*labelSize, bound)
 	if err != nil {
 		return nil, err
