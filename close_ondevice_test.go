@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,6 +144,40 @@ func TestFlushErrorAlike(t *testing.T) {
 				t.Errorf("engine %s, again: %v", engine, err)
 			}
 			closeMemory(t, m)
+		}
+	})
+}
+
+// TestFlushTriesAgainOnDevice: what a drive refuses once costs neither Flush nor Close a
+// page, unless no retries are wanted.
+func TestFlushTriesAgainOnDevice(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		for _, retries := range []int{0, -1} { // 0: the default
+			for name, call := range map[string]func(*tritier.Memory, context.Context) error{"flush": (*tritier.Memory).Flush, "close": (*tritier.Memory).Close} {
+				var n atomic.Int32
+				f := &faultFunc{f: func(c *soft.CommandInfo) soft.Fault {
+					if c.Opcode == opWrite && n.Add(1) == 3 || c.Opcode == libnvm.OpFlush && n.Load() < 100 && n.Add(100) > 0 {
+						return soft.Fault{Status: libnvm.StatusInternalError}
+					}
+					return soft.Fault{}
+				}}
+				c := withFaults(f, "mem:8MiB")
+				c.GPU, c.Policy, c.Retries = "", "bypass{t1=clock}", retries
+				m, _, _ := dirtyOnDevice(t, c)
+				f.on.Store(true)
+				var fe *tritier.FlushError
+				if err := call(m, t.Context()); (err == nil) != (retries == 0) || err != nil && !errors.As(err, &fe) {
+					t.Errorf("%s with %d retries: %v", name, retries, err)
+				}
+				if fe != nil && (fe.Failed != 1 || strings.Contains(fe.Error(), "no room")) {
+					t.Errorf("%s: a page that could not be written: %v", name, fe)
+				}
+				if n.Load() < 100 && retries == 0 {
+					t.Errorf("%s: only %d writes, and no flush", name, n.Load())
+				}
+				f.on.Store(false)
+				closeMemory(t, m)
+			}
 		}
 	})
 }

@@ -251,11 +251,33 @@ func (o *onDevice) unpin(a *openArray, pages []uint64, frames []int32) error {
 
 func (o *onDevice) frames() (uint64, []byte) { return o.e.FrameMemory(), nil }
 
+// flush tries again what failed, as often as the configuration says: what was written is
+// clean by then. It does not wait for drives that are lost or owe an answer.
 func (o *onDevice) flush(ctx context.Context) error {
+	err := o.flushOnce(ctx)
+	for range max(o.cfg.Retries, 0) {
+		var failed *FlushError
+		var lost *bamio.DriveError
+		if !errors.As(err, &failed) || errors.As(err, &lost) || errors.Is(err, gpu.ErrFenced) || ctx.Err() != nil {
+			break
+		}
+		err = o.flushOnce(ctx)
+	}
+	return err
+}
+
+func (o *onDevice) flushOnce(ctx context.Context) error {
 	err := o.e.Flush(ctx)
 	var failed *gpu.AccessError
 	if errors.As(err, &failed) {
-		return &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed)}
+		fe := &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed), Err: failed.Drive}
+		for _, p := range fe.Pages { // it is the page itself that could not be written
+			var back *gpu.WriteBackError
+			if errors.As(p.Err, &back) {
+				p.Err = back.Err
+			}
+		}
+		return fe
 	}
 	var drives *gpu.DriveFlushError
 	if errors.As(err, &drives) {
