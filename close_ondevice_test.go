@@ -182,6 +182,45 @@ func TestFlushTriesAgainOnDevice(t *testing.T) {
 	})
 }
 
+// TestCloseAwaitsAnswersOnDevice: a page of which a write was not answered in time is not
+// lost by a Close, if the drive answers soon; if not, Close says so and ends.
+func TestCloseAwaitsAnswersOnDevice(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		for _, answers := range []bool{true, false} {
+			var n atomic.Int32
+			gate := make(chan struct{})
+			f := &faultFunc{f: func(c *soft.CommandInfo) soft.Fault {
+				if c.Opcode == opWrite && n.Add(1) == 3 {
+					return soft.Fault{Gate: gate, Drop: !answers}
+				}
+				return soft.Fault{}
+			}}
+			c := withFaults(f, "file:"+filepath.Join(t.TempDir(), "s")+"?size=8MiB")
+			c.GPU, c.Policy, c.Timeout = "", "bypass{t1=clock}", time.Second
+			m, _, want := dirtyOnDevice(t, c)
+			f.on.Store(true)
+			if err := m.Flush(t.Context()); !errors.Is(err, gpu.ErrFenced) {
+				t.Fatalf("a write is not answered: %v", err)
+			}
+			time.AfterFunc(200*time.Millisecond, func() { close(gate) })
+			var fe *tritier.FlushError
+			if err := m.Close(t.Context()); (err == nil) != answers || err != nil && !errors.As(err, &fe) {
+				t.Errorf("close of a drive that answers: %v: %v", answers, err)
+			}
+			if !answers {
+				continue
+			}
+			again := open(t, tritier.Config{Store: c.Store, T1: 8 * page, Buffers: 8 * page})
+			b, err := tritier.OpenArray[uint64](t.Context(), again, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, b, want)
+			closeMemory(t, again)
+		}
+	})
+}
+
 // await waits until something holds.
 func await(t *testing.T, holds func() bool) {
 	t.Helper()

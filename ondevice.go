@@ -266,6 +266,21 @@ func (o *onDevice) flush(ctx context.Context) error {
 	return err
 }
 
+// flushAnswered is flush, which leaves pages of which an earlier write was not answered in
+// time. As long again as that was it waits for the answer, to write them then.
+func (o *onDevice) flushAnswered(ctx context.Context) error {
+	err := o.flush(ctx)
+	for end := time.Now().Add(o.cfg.Timeout); errors.Is(err, gpu.ErrFenced) && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(o.cfg.Timeout / 20):
+		}
+		err = o.flush(ctx)
+	}
+	return err
+}
+
 func (o *onDevice) flushOnce(ctx context.Context) error {
 	err := o.e.Flush(ctx)
 	var failed *gpu.AccessError
@@ -301,7 +316,7 @@ func (o *onDevice) check() error {
 // finish flushes. What could not be written is lost only if another try would not write
 // it either: not when ctx has ended, or when kernels still run or leave no room.
 func (o *onDevice) finish(ctx context.Context) error {
-	err := o.flush(ctx)
+	err := o.flushAnswered(ctx)
 	var failed *cuda.Error
 	if errors.As(err, &failed) && o.ctx.Err() == nil {
 		err = o.flush(ctx) // an error that has not lost the context need not hit twice
