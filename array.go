@@ -17,8 +17,9 @@ type Array[T any] struct {
 }
 
 // NewArray opens the array of this name and length, or makes it, filled with zeroes.
-// An array of another type or length under the name is a *MismatchError. T must be of
-// fixed size, without pointers, and at most a page.
+// An array of another type or length under the name is a *MismatchError; of structs and
+// arrays as T no more is known than their size. T must be of fixed size, without pointers,
+// and at most a page.
 func NewArray[T any](ctx context.Context, m *Memory, name string, length uint64) (*Array[T], error) {
 	return openArrayOf[T](ctx, m, name, length, true)
 }

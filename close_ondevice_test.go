@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tritier/tritier"
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/soft"
 	"github.com/tritier/tritier/tier/gpu"
 	"github.com/tritier/tritier/tier/gpu/gpufake"
@@ -111,6 +114,113 @@ func TestAsyncErrorOnDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		compare(t, b, want)
+	})
+}
+
+// TestFlushErrorAlike: drives that do not make durable what was written are a *FlushError
+// without pages, whoever decides, and another Flush can succeed.
+func TestFlushErrorAlike(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		for _, engine := range []string{tritier.EngineHost, tritier.EngineGPU} {
+			f := &faultFunc{f: func(c *soft.CommandInfo) soft.Fault {
+				if c.Opcode == libnvm.OpFlush {
+					return soft.Fault{Status: libnvm.StatusInternalError, DNR: true}
+				}
+				return soft.Fault{}
+			}}
+			c := withFaults(f, "mem:8MiB")
+			c.Engine, c.GPU, c.Policy = engine, "", "bypass{t1=clock}"
+			m, a := faultyArray(t, c)
+			if err := a.Write(t.Context(), 0, make([]uint64, 10)); err != nil {
+				t.Fatal(err)
+			}
+			f.on.Store(true)
+			var fe *tritier.FlushError
+			if err := m.Flush(t.Context()); !errors.As(err, &fe) || fe.Failed != 0 || fe.Err == nil || !strings.Contains(err.Error(), "Internal Error") {
+				t.Errorf("engine %s: %v", engine, err)
+			}
+			f.on.Store(false)
+			if err := m.Flush(t.Context()); err != nil {
+				t.Errorf("engine %s, again: %v", engine, err)
+			}
+			closeMemory(t, m)
+		}
+	})
+}
+
+// TestFlushTriesAgainOnDevice: what a drive refuses once costs neither Flush nor Close a
+// page, unless no retries are wanted.
+func TestFlushTriesAgainOnDevice(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		for _, retries := range []int{0, -1} { // 0: the default
+			for name, call := range map[string]func(*tritier.Memory, context.Context) error{"flush": (*tritier.Memory).Flush, "close": (*tritier.Memory).Close} {
+				var n atomic.Int32
+				f := &faultFunc{f: func(c *soft.CommandInfo) soft.Fault {
+					if c.Opcode == opWrite && n.Add(1) == 3 || c.Opcode == libnvm.OpFlush && n.Load() < 100 && n.Add(100) > 0 {
+						return soft.Fault{Status: libnvm.StatusInternalError}
+					}
+					return soft.Fault{}
+				}}
+				c := withFaults(f, "mem:8MiB")
+				c.GPU, c.Policy, c.Retries = "", "bypass{t1=clock}", retries
+				m, _, _ := dirtyOnDevice(t, c)
+				f.on.Store(true)
+				var fe *tritier.FlushError
+				if err := call(m, t.Context()); (err == nil) != (retries == 0) || err != nil && !errors.As(err, &fe) {
+					t.Errorf("%s with %d retries: %v", name, retries, err)
+				}
+				if fe != nil && (fe.Failed != 1 || strings.Contains(fe.Error(), "no room")) {
+					t.Errorf("%s: a page that could not be written: %v", name, fe)
+				}
+				if n.Load() < 100 && retries == 0 {
+					t.Errorf("%s: only %d writes, and no flush", name, n.Load())
+				}
+				f.on.Store(false)
+				closeMemory(t, m)
+			}
+		}
+	})
+}
+
+// TestCloseAwaitsAnswersOnDevice: a page of which a write was not answered in time is not
+// lost by a Close, if the drive answers soon; if not, Close says so and ends.
+func TestCloseAwaitsAnswersOnDevice(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		for _, answers := range []bool{true, false} {
+			var n atomic.Int32
+			gate := make(chan struct{})
+			f := &faultFunc{f: func(c *soft.CommandInfo) soft.Fault {
+				if c.Opcode == opWrite && n.Add(1) == 3 {
+					return soft.Fault{Gate: gate, Drop: !answers}
+				}
+				return soft.Fault{}
+			}}
+			c := withFaults(f, "mem:8MiB")
+			c.GPU, c.Policy, c.Timeout = "", "bypass{t1=clock}", time.Second
+			if answers { // a file may be slow too
+				c.Store, c.Timeout = "file:"+filepath.Join(t.TempDir(), "s")+"?size=8MiB", 4*time.Second
+			}
+			m, _, want := dirtyOnDevice(t, c)
+			f.on.Store(true)
+			if err := m.Flush(t.Context()); !errors.Is(err, gpu.ErrFenced) {
+				t.Fatalf("a write is not answered: %v", err)
+			}
+			time.AfterFunc(200*time.Millisecond, func() { close(gate) })
+			var fe *tritier.FlushError
+			if err := m.Close(t.Context()); (err == nil) != answers || err != nil && !errors.As(err, &fe) {
+				t.Errorf("close of a drive that answers: %v: %v", answers, err)
+			}
+			if !answers {
+				continue
+			}
+			again := open(t, tritier.Config{Store: c.Store, T1: 8 * page, Buffers: 8 * page})
+			b, err := tritier.OpenArray[uint64](t.Context(), again, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, b, want)
+			closeMemory(t, again)
+		}
 	})
 }
 

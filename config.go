@@ -71,7 +71,8 @@ type Config struct {
 	// that is to wait longer for them gets a context with a deadline, which then bounds it.
 	// Memory.Watch waits for kernels of the program as long as its context says.
 	Timeout time.Duration `yaml:"timeout"`
-	// Retries of a failed read or write, before it is reported. 2; -1 is none.
+	// Retries of a failed read or write, before it is reported. 2; -1 is none. With engine
+	// gpu, Flush and Close try again; kernels report what failed at once.
 	Retries int `yaml:"retries"`
 
 	// Observe, if set, is told of every page access, one call after another. It must not

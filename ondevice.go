@@ -251,11 +251,52 @@ func (o *onDevice) unpin(a *openArray, pages []uint64, frames []int32) error {
 
 func (o *onDevice) frames() (uint64, []byte) { return o.e.FrameMemory(), nil }
 
+// flush tries again what failed, as often as the configuration says: what was written is
+// clean by then. It does not wait for drives that are lost or owe an answer.
 func (o *onDevice) flush(ctx context.Context) error {
+	err := o.flushOnce(ctx)
+	for range max(o.cfg.Retries, 0) {
+		var failed *FlushError
+		var lost *bamio.DriveError
+		if !errors.As(err, &failed) || errors.As(err, &lost) || errors.Is(err, gpu.ErrFenced) || ctx.Err() != nil {
+			break
+		}
+		err = o.flushOnce(ctx)
+	}
+	return err
+}
+
+// flushAnswered is flush, which leaves pages of which an earlier write was not answered in
+// time. As long again as that was it waits for the answer, to write them then.
+func (o *onDevice) flushAnswered(ctx context.Context) error {
+	err := o.flush(ctx)
+	for end := time.Now().Add(o.cfg.Timeout); errors.Is(err, gpu.ErrFenced) && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(o.cfg.Timeout / 20):
+		}
+		err = o.flush(ctx)
+	}
+	return err
+}
+
+func (o *onDevice) flushOnce(ctx context.Context) error {
 	err := o.e.Flush(ctx)
 	var failed *gpu.AccessError
 	if errors.As(err, &failed) {
-		return &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed)}
+		fe := &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed), Err: failed.Drive}
+		for _, p := range fe.Pages { // it is the page itself that could not be written
+			var back *gpu.WriteBackError
+			if errors.As(p.Err, &back) {
+				p.Err = back.Err
+			}
+		}
+		return fe
+	}
+	var drives *gpu.DriveFlushError
+	if errors.As(err, &drives) {
+		return &FlushError{Err: drives.Err}
 	}
 	if errors.Is(err, gpu.ErrClosed) {
 		return ErrClosed
@@ -275,7 +316,7 @@ func (o *onDevice) check() error {
 // finish flushes. What could not be written is lost only if another try would not write
 // it either: not when ctx has ended, or when kernels still run or leave no room.
 func (o *onDevice) finish(ctx context.Context) error {
-	err := o.flush(ctx)
+	err := o.flushAnswered(ctx)
 	var failed *cuda.Error
 	if errors.As(err, &failed) && o.ctx.Err() == nil {
 		err = o.flush(ctx) // an error that has not lost the context need not hit twice

@@ -226,7 +226,10 @@ func (s *ioSettings) findGPU() error {
 		s.dev = devices[0]
 		return nil
 	}
-	if asked || s.f.gpu != "0" || s.f.plot != "" { // what was asked for needs one
+	if s.f.plot != "" && !asked {
+		return fmt.Errorf("--plot draws rates over GPU threads: leave it out, or get a GPU: %w", err)
+	}
+	if asked || s.f.gpu != "0" { // what was asked for needs one
 		return err
 	}
 	s.why = "the CPU submits, since there is no GPU that could: " + err.Error()

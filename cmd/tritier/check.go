@@ -134,8 +134,8 @@ func (k *checkReport) text(out io.Writer) error {
 	}
 	_, _ = fmt.Fprintf(w, "store %s, %s\n%s of %v, %s\n", k.UUID, k.store, plural(k.Pages, "page"), k.PageSize, sums) // Flush reports errors
 	if r := k.Recovery; r.Unclean {
-		_, _ = fmt.Fprintf(w, "not closed by %s: %s were being written, %d have their new contents, %d are torn\n",
-			r.LastOwner, plural(uint64(r.Pages), "page"), r.New, r.Torn)
+		_, _ = fmt.Fprintf(w, "not closed by %s: %s were being written, %s have their new contents, %s are torn\n",
+			r.LastOwner, plural(uint64(r.Pages), "page"), units.FormatCount(uint64(r.New)), units.FormatCount(uint64(r.Torn)))
 	}
 	_, _ = fmt.Fprintln(w)
 	bad := map[string]int{}

@@ -110,7 +110,7 @@ func readSize(flag, text string, frames bool) (tierSize, error) {
 			if strings.HasPrefix(flag, "--gpu") {
 				from = "above 0% and up"
 			}
-			return s, fmt.Errorf("%q is not a percentage %s to 100%% of the trace's distinct pages", text, from)
+			return s, fmt.Errorf("%q is not a percentage %s to 100%%", text, from)
 		}
 		s.percent, s.share = p, true
 		return s, nil

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	lib "github.com/tritier/tritier"
+	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/metrics"
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier"
@@ -78,6 +79,10 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	mem, err := lib.Open(ctx, c)
 	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(c.Store, "size=") {
 		return nil, fmt.Errorf("%w: to make a file, give its size: file:PATH?size=SIZE", err)
+	}
+	var taken *volume.NotEmptyError
+	if errors.As(err, &taken) {
+		return nil, fmt.Errorf("%s holds %s, and the drives given do not make up a store: name all of the store's, or others, or remove what is there", taken.Member, taken.Found)
 	}
 	if err != nil {
 		return nil, err

@@ -32,28 +32,40 @@ func (v *Volume) format(force bool) error {
 	return nil
 }
 
-// checkEmpty refuses a member whose first 64 KiB are not zero: a volume, a
-// partition table, or a file system, of which most mark that area.
+// checkEmpty refuses a member whose first 128 KiB are not zero: a volume, a
+// partition table, or a file system, which all mark that area, Btrfs its second half.
+// What an interrupted Create leaves lies behind it.
 func (v *Volume) checkEmpty(i int, force bool) error {
 	if force {
 		return nil
 	}
-	p, err := v.meta[i].read(0, dirOffset)
-	if err != nil || allZero(p) {
-		return err
+	var head []byte
+	for _, at := range []int64{0, dirOffset} {
+		p, err := v.meta[i].read(at, dirOffset)
+		if err != nil {
+			return err
+		}
+		head = append(head, p...)
+	}
+	if allZero(head) {
+		return nil
 	}
 	found := "data of unknown kind"
 	switch {
-	case string(p[:8]) == labelMagic:
+	case string(head[:8]) == labelMagic:
 		found = "a volume"
-	case string(p[512:520]) == "EFI PART":
+	case string(head[512:520]) == "EFI PART":
 		found = "a GUID partition table"
-	case p[510] == 0x55 && p[511] == 0xaa:
+	case head[510] == 0x55 && head[511] == 0xaa:
 		found = "a partition table or boot sector"
-	case binary.LittleEndian.Uint16(p[1080:]) == 0xef53:
+	case binary.LittleEndian.Uint16(head[1080:]) == 0xef53:
 		found = "an ext file system"
-	case string(p[:4]) == "XFSB":
+	case string(head[:4]) == "XFSB":
 		found = "an XFS file system"
+	case string(head[dirOffset+64:dirOffset+72]) == "_BHRfS_M":
+		found = "a Btrfs file system"
+	case string(head[dirOffset:dirOffset+8]) == dirMagic:
+		found = "what is left of a volume"
 	}
 	return &NotEmptyError{v.meta[i].member.Name(), found}
 }
@@ -131,6 +143,9 @@ func belongs(m Member, l, first *label, sorted []Member) error {
 
 // readLabel reads a member's label from the first copy that is valid.
 func readLabel(m Member, bound *patience) (*label, error) {
+	if m.Size() < 2*labelSize {
+		return nil, &FormatError{m.Name(), fmt.Sprintf("it holds no volume (%d bytes are too few for one)", m.Size())}
+	}
 	io, err := openMeta(m, 2*labelSize, bound)
 	if err != nil {
 		return nil, err

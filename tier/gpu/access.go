@@ -174,6 +174,7 @@ func (e *Engine) report() cuda.Ptr { return e.shared.DevicePtr().Add(reportAt) }
 // drives durable. Kernels may run: what they write meanwhile may not be covered. An
 // *AccessError names pages that are not written, with ErrFenced those of which an older
 // write may still be carried out; they stay dirty, for a Flush once the drive has answered.
+// A *DriveFlushError says that all were written, but may not be durable.
 func (e *Engine) Flush(ctx context.Context) error {
 	if err := e.mu.enter(ctx); err != nil {
 		return err
@@ -187,7 +188,7 @@ func (e *Engine) Flush(ctx context.Context) error {
 		return err
 	}
 	if err := Status(binary.LittleEndian.Uint32(e.shared.Bytes()[reportAt+12:])).Err(); err != nil {
-		return fmt.Errorf("the drives could not be made durable: %w", err)
+		return &DriveFlushError{err}
 	}
 	return nil
 }

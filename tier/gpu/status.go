@@ -44,6 +44,18 @@ func (e *WriteBackError) Error() string {
 // Unwrap returns the drive's error.
 func (e *WriteBackError) Unwrap() error { return e.Err }
 
+// DriveFlushError is a Flush that wrote every page, but whose drives did not make them
+// durable: flush again.
+type DriveFlushError struct{ Err error }
+
+// Error says why.
+func (e *DriveFlushError) Error() string {
+	return fmt.Sprintf("the drives could not be made durable: %v", e.Err)
+}
+
+// Unwrap returns the drive's error.
+func (e *DriveFlushError) Unwrap() error { return e.Err }
+
 // Err is the status as an error, nil for success.
 func (s Status) Err() error {
 	if s == 0 {

@@ -67,7 +67,7 @@ func (e *BatchError) add(p *PageError) {
 type FlushError struct {
 	Failed int
 	Pages  []*PageError // at most MaxNamed
-	Err    error        // of the store's own flush
+	Err    error        // of the store's own flush, or of a drive that is lost
 }
 
 // Error says what is not durable.
