@@ -55,7 +55,11 @@ func TestCloseInTimeOnDevice(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			onFakeKernels(t, func(t *testing.T, fake *cudafake.GPU) {
 				store := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"
-				m, a, want := dirtyOnDevice(t, tritier.Config{Store: store, Timeout: 2 * time.Second})
+				timeout := 20 * time.Second // more than a slow disk needs for the last Close
+				if kind == "no deadline" {
+					timeout = 4 * time.Second // which that one waits for
+				}
+				m, a, want := dirtyOnDevice(t, tritier.Config{Store: store, Timeout: timeout})
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
 				switch kind {

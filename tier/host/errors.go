@@ -40,9 +40,17 @@ type BatchError struct {
 // MaxNamed bounds the pages that an error names.
 const MaxNamed = 16
 
+// first is the page that an error names: a caller may have made the error without any.
+func first(pages []*PageError) error {
+	if len(pages) == 0 {
+		return errors.New("none of them is named")
+	}
+	return pages[0]
+}
+
 // Error says how many accesses failed and names the first.
 func (e *BatchError) Error() string {
-	return fmt.Sprintf("%d of %d page accesses failed: %v", e.Failed, e.Accesses, e.Pages[0])
+	return fmt.Sprintf("%d of %d page accesses failed: %v", e.Failed, e.Accesses, first(e.Pages))
 }
 
 // Unwrap returns the pages' errors.
@@ -74,7 +82,7 @@ type FlushError struct {
 func (e *FlushError) Error() string {
 	var parts []string
 	if e.Failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d pages could not be written to T3: %v", e.Failed, e.Pages[0]))
+		parts = append(parts, fmt.Sprintf("%d pages could not be written to T3: %v", e.Failed, first(e.Pages)))
 	}
 	if e.Err != nil {
 		parts = append(parts, fmt.Sprintf("T3 could not be flushed: %v", e.Err))
