@@ -55,7 +55,7 @@ func TestCloseInTimeOnDevice(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			onFakeKernels(t, func(t *testing.T, fake *cudafake.GPU) {
 				store := "file:" + filepath.Join(t.TempDir(), "s") + "?size=8MiB"
-				timeout := 20 * time.Second // more than a slow disk needs for the last Close
+				timeout := 6 * time.Second // more than a slow disk needs for the last Close
 				if kind == "no deadline" {
 					timeout = 4 * time.Second // which that one waits for
 				}
