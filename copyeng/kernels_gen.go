@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:565e816026beeabfed17a7ae0842f99c222ef40dc03b439e498f8e449a867c16
+// sha256:dd74ec214663f10775250ffa4276380d7197aab4923d483db18895ce1f9fce01
 //
 //go:embed copy.ptx
 var kernelsCopySm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:38dfd0282f74c8bba2d5091fb8483ec6bce2fad373f0533f964e89fe81e2d281
+// sha256:5861085405a943548b553563363c45503e591266e8a6e1fc41eede95b6274044
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

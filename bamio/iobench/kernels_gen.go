@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d926769d3fdaa0b1e56ede6507ce2cdc8713b63bd37f926f21bf2a41bd03d50e
+// sha256:1d21d203da3d2663546750eb8671d0b316799fee318d70fa7632176c88c34aa0
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b947cdd621cab20fdb9e12e1ce572f8f3e5f067f0a69a7dd72b2505d7734f27f
+// sha256:a726a36d5c117a93a5968931199585ab8f146f8788cb4f1cbc0a8e26b97bf8be
 //
 //go:embed pieces.ptx
 var kernelsPiecesSm70 []byte

@@ -28,14 +28,6 @@ TRITIER_DEVICE uint32_t sm_id() {
     return v;
 }
 
-// clock_low is a count of the multiprocessor's clock: near enough to a random number to
-// spread warps over something, and cheaper to read than any other.
-TRITIER_DEVICE uint32_t clock_low() {
-    uint32_t v;
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(v));
-    return v;
-}
-
 // lanes_below is the mask of the lanes with lower numbers.
 TRITIER_DEVICE uint32_t lanes_below() {
     uint32_t v;

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:90fff61b8ddebb755c4ed42d81113058be66c2cb9d922587d4d7f79405c8032b
+// sha256:8346322af734ff678c73a834a640da991246ddbefd0ccac394b49f3d5ca2c27c
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

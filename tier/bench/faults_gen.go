@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:d7429f9b192085b4b6fac757ec89f778eaabf7f4cc0d4b642aaa87b90c791099
+// sha256:4fc954a282b8448de6a3d59bb9898c148bacc0601bf5b3d6033e85c658e0884c
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

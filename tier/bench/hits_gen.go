@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4971c8cc7203569a9375d8a56ad2351a8522cb05289fad50461934a4b2b8ecde
+// sha256:a89d41a3da7594065d82d593cd2fcd28fde68a5a1279702e041efa0930f19b05
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

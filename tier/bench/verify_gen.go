@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7c5c88efa832ec26740213bca48d7c799eeeb0a491acca8dc5c7ddf49240caf5
+// sha256:6e4867d5d8716eedb6ae0e55f5ed447bc62b4a904b6624d1f68bc4bbd6a865c9
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

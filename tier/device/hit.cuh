@@ -50,7 +50,7 @@ TRITIER_DEVICE bool load_hit(const ArrayRef& a, uint64_t i, T* v) {
     uint32_t zero = never(a.flags);                                          // what hangs on it stays in registers
     uint32_t touched = (a.flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
     uint32_t want = plain(kResidentT1 | touched), minded = plain(static_cast<uint32_t>(kStateMask | kSampled) | touched);
-    uint32_t lanes = __activemask(), shift = a.page_shift - kLogSize<T>; // elements in a page
+    uint32_t lanes = __activemask(), shift = a.page_shift - kLogSize<T>; // log2 of the elements in a page
     i = plain(i);
     uint32_t page = i < a.length ? a.first_page + static_cast<uint32_t>(i >> shift) : a.nowhere;
     uint64_t at = wide(page, sizeof(uint64_t) + zero, a.entries);

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e7cbf4392b5c0503297e017347d2c9a70284206b73ad48528e0ef09120292ddd
+// sha256:e5396302d4b40bdbc3d2352dc19969329ac66e5772eca4c08278f9bd64a05a93
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

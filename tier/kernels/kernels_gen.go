@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:be8f3e81319bf981cad947827d0857052aebef35b9bee3a798bdf789c13919b8
+// sha256:488d7cffdce4be193c2cb925132579b36349f648f340038551953c7dd915d7e3
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8d738f748bba7ac3dea38a19b916bad7e71d9a0e296abf4866d71a08201e0b2c
+// sha256:226d9dbc800d3153e253a2bc76772f11e8dfb37295fdd2af7c9ac93282e95d86
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

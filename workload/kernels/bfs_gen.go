@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5bbe9dc01f6f0645c26d693a26ea530521c546b4c26cd1b241dccf4feed94b2f
+// sha256:aeced4770734ea46c12b310f693d7ca499383fdff64f1980776e476701a3c35a
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ff866350e8025a77109b453826a5bf5c8f9ad21475b39c06ed3faa67b441eb6f
+// sha256:4446be7f1781b28fddd9e3b4ff32f63377e803a7aa1b6b88c133dc3dc7202f12
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

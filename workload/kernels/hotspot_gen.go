@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4f2b45bcf1705839e2964797c1694642ec8f02b88814c7ec42b7f077f79c3645
+// sha256:d3a819bfc492f0b559d470b368a4662ffd3dacfc913e4e4cb123c367c8057ec5
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:cfc1145e77b38ebbd9b31a7e839c6647015e5013733e7fee085567d4418e567b
+// sha256:b7552b3cce2166ac1c1e07fc55e5a06704c5950a57ad692c883adc5b3b25243c
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0cd913f2fd700dae298f0574b481eff00c821afa91e110d1d1c851dc6aac642e
+// sha256:20fb738a3e05d551b0519f648fffd4164f94cfb0e6bf9b25537d931cafd7c5ea
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bef520b82cbdc9170c708cbfe35d8ef16ba40011e712d2ca348922a35fd10bed
+// sha256:76194cf0ec18416a96274f3392aab8d7c6df33fcf75e6cef0b723ebb7d2e7f09
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

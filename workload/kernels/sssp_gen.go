@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7916527839957a0f90246602dbf8cd985e3a856c74f46aa98acee93e3ad20ae9
+// sha256:c40dd0bdebc2646413d472b34a4ccfdfb7e2e963b67a88f17d53849f0a952a22
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:eb22d87904aa6143467faccdf0de73770828b2e521aab36e80308a7d721f53e6
+// sha256:4fa3b1fc7fefaca6bec7a91688fdff04e21f1ea1d8fa52e9ca74e610335cb460
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:86eef88e616f05d815c87000c8209eb52faf9270ae76c01e85e68635796f9867
+// sha256:54a17be86e3737d737c1715ade567854ddd1271ce689c732fc01a5a0d065d46c
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte

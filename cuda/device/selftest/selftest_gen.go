@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e358c299c93b78356aaa50a5236775334a520171621a70111a95e7d0d19e8240
+// sha256:3b8a8e603f72115cdd45158f84f1ebc3fe813e8716ac132289f94132eb024f7b
 //
 //go:embed selftest.ptx
 var kernelsSelftestSm70 []byte

@@ -13,32 +13,32 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2b3007cb3caefda091413294dd636ccb4bd5be46d82c584449a91db7eb8ba534
+// sha256:1904d1a1c27a377dd76f22f5a9aa5e8ca5c808a61a25b8f26d401a1ad3ae5346
 //
 //go:embed variants.sm_90.ptx
 var variantsVariantsSm90 []byte
 
-// sha256:2b7cde3410fc0407dfb149a4a8c95b80860fed76bf35c902cd5e2ff48669e8ec
+// sha256:8a6baf32a355f626992673a36454ef54d1986af63ee3c5c58b6dc06ad3119ae5
 //
 //go:embed magic.sm_90.ptx
 var variantsMagicSm90 []byte
 
-// sha256:ad65edb28bafd127d656280adec82b18a7525e42e5f4731d29fd2981f643adb1
+// sha256:bf2defc3045552796e97c65f4067ff70d27a6f616f9387cd3380c9d65bbf09c7
 //
 //go:embed variants.sm_80.ptx
 var variantsVariantsSm80 []byte
 
-// sha256:cb4bde60507b0ac3ed05cb4cc89f3ee5877ad7311af6bd31bdcc505b9b754b46
+// sha256:1b2f81c5c5a5d809a30633e733b3b61e15dc6b220fead27c0f9e594b3b1bdd99
 //
 //go:embed magic.sm_80.ptx
 var variantsMagicSm80 []byte
 
-// sha256:7fd5efcbf17aba20707ed4ad362b90f790ae71f02f42702b3c09dd6f829f30e0
+// sha256:5deeed13cea7bd032ca5338c98550c6bab7bd213fb869993a0eb9016e94efd59
 //
 //go:embed variants.sm_70.ptx
 var variantsVariantsSm70 []byte
 
-// sha256:cb317e0cd4708f94211efdde18ab90a282e22e6bb167896b6d7fd1c6a530dd30
+// sha256:83d06b4b117ad3d6e14c259fefb4c98c85c3dcfdb0eab8e1b7f987efcc6c98f2
 //
 //go:embed magic.sm_70.ptx
 var variantsMagicSm70 []byte

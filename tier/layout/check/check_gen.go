@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f91ef3c79e2f40e7fef6d93fcf6c480edcddca0a1f9992102043ad777df1ee95
+// sha256:83ca246e1c1be9bab23b57e99d3f3b4231b07dd14e3e7f7f753d2aab4558a665
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
