@@ -184,6 +184,8 @@ func (d *device) move(edge uint8, e *servicetime.Edge, links []string) operation
 		o.command = costOf(e.ControllerNS.Value)
 		if e.ControllerUnits != nil {
 			o.spread = costOf(e.ControllerNS.Value * max(e.ControllerUnits.Value-1, 0))
+			// A second command shares the units, but each has one of them for as long.
+			o.alone = int64(math.Ceil(min(float64(o.bytes+o.command+o.spread)/costUnit, 2*maxNS)))
 		}
 	}
 	for _, l := range links {

@@ -31,6 +31,7 @@ type operation struct {
 	bytes   cost    // for the payload
 	command cost    // for the command
 	spread  cost    // command * (units - 1), shared by the commands outstanding
+	alone   int64   // ns: no command is done sooner than one that has the drive to itself
 	latency []int64 // ns; one of them, by chance
 	extra   int64   // ns
 	links   []linkUse
@@ -165,7 +166,7 @@ func (e *engine) start(r int32, q *request, st *station) {
 	o := &e.ops[q.stages[q.at].op]
 	st.inUse++
 	q.started = e.now
-	end := e.now + e.draw(o) + o.extra
+	end := e.now + max(e.draw(o), o.alone) + o.extra
 	if st.server != none {
 		work := max(o.bytes+o.command, o.least)
 		c := work
