@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8346322af734ff678c73a834a640da991246ddbefd0ccac394b49f3d5ca2c27c
+// sha256:6f531274ea09eca13bb0acdaca9a6faf9507300c58f25a787eab20d35b0ba0ac
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4fc954a282b8448de6a3d59bb9898c148bacc0601bf5b3d6033e85c658e0884c
+// sha256:b8d903bc68b513be407756351736165357a11f670b07a16d33faea545482956c
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

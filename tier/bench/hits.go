@@ -40,7 +40,11 @@ func Hits(ctx context.Context, c Config) (list []Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	half, err := r.grid(2) // the cursor's kernel has as many at a time
+	few, err := r.grid(2) // the cursor's kernel has as many at a time
+	if err != nil {
+		return nil, err
+	}
+	half, err := r.grid(4)
 	if err != nil {
 		return nil, err
 	}
@@ -49,18 +53,32 @@ func Hits(ctx context.Context, c Config) (list []Result, err error) {
 	reads := min(uint64(1)<<28, bytes/4)
 	raw16 := func() error { return r.hits.Raw16(r.s, grid, raw, bytes/16, sum) }
 	for _, p := range []pair{
-		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Cursor16(r.s, half, &refs[4], sum, failed) }},
+		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Cursor16(r.s, few, &refs[4], sum, failed) }},
 		{"raw pointer, 16 bytes", "a[i], 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Tiered16(r.s, grid, &refs[4], bytes/16, sum) }},
 		{"raw pointer, 4 bytes", "a[i], 4 bytes", bytes, "bytes", func() error { return r.hits.Raw4(r.s, grid, raw, bytes/4, sum) },
 			func() error { return r.hits.Tiered4(r.s, grid, &refs[2], bytes/4, sum) }},
+		{"raw pointer, 16 bytes", "load_each, 4 of 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Each16(r.s, half, &refs[4], bytes/16, sum, failed) }},
+		{"raw pointer, 4 bytes", "load_each, 4 of 4 bytes", bytes, "bytes", func() error { return r.hits.Raw4(r.s, grid, raw, bytes/4, sum) },
+			func() error { return r.hits.Each4(r.s, half, &refs[2], bytes/4, sum, failed) }},
 	} {
 		if list, err = r.compare(ctx, list, p, true); err != nil {
 			return list, err
 		}
 	}
-	return r.compare(ctx, list, pair{"raw pointer, random 8 bytes", "a[i], random 8 bytes", reads, "reads",
-		func() error { return r.hits.RawRandom8(r.s, grid, raw, bytes/8, reads, sum) },
-		func() error { return r.hits.TieredRandom8(r.s, grid, &refs[3], bytes/8, reads, sum) }}, false)
+	for _, p := range []pair{
+		{"raw pointer, random 8 bytes", "a[i], random 8 bytes", reads, "reads",
+			func() error { return r.hits.RawRandom8(r.s, grid, raw, bytes/8, reads, sum) },
+			func() error { return r.hits.TieredRandom8(r.s, grid, &refs[3], bytes/8, reads, sum) }},
+		{"raw pointer, 4 random of 8 bytes", "load_each, 4 random of 8 bytes", reads, "reads",
+			func() error { return r.hits.RawEachRandom8(r.s, grid, raw, bytes/8, reads, sum) },
+			func() error { return r.hits.EachRandom8(r.s, half, &refs[3], bytes/8, reads, sum, failed) }},
+	} {
+		// Frames are in another order than pages: the raw kernel reads other elements.
+		if list, err = r.compare(ctx, list, p, false); err != nil {
+			return list, err
+		}
+	}
+	return list, nil
 }
 
 // compare measures both kernels. same: both sum the same bytes, in whatever order.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a89d41a3da7594065d82d593cd2fcd28fde68a5a1279702e041efa0930f19b05
+// sha256:7a04cad529bd720f4c9bfd1511186eb2f6d6aa094cd82ada2e626feed9a22fac
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte
@@ -27,11 +27,11 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type hitKernels struct {
 	modules   [1]*cuda.Module
-	functions [7]*cuda.Function
+	functions [11]*cuda.Function
 }
 
 // hitKernelsBlocks keeps parameter blocks, so that launches do not allocate.
-var hitKernelsBlocks = sync.Pool{New: func() any { return new([88]byte) }}
+var hitKernelsBlocks = sync.Pool{New: func() any { return new([96]byte) }}
 
 // loadHitKernels loads the kernels, in the variant for the context's device. Close
 // them before the context.
@@ -69,6 +69,10 @@ func (k *hitKernels) load(ctx *cuda.Context) error {
 		{0, "tiered_4"},
 		{0, "raw_random_8"},
 		{0, "tiered_random_8"},
+		{0, "each_16"},
+		{0, "each_4"},
+		{0, "each_random_8"},
+		{0, "raw_each_random_8"},
 		{0, "cursor_16"},
 	} {
 		fn, err := k.modules[f.module].Function(f.name)
@@ -93,7 +97,7 @@ func (k *hitKernels) Close() error {
 
 // Raw16 launches raw_16 of hits.cu on the stream.
 func (k *hitKernels) Raw16(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, sum cuda.Ptr) error {
-	block := hitKernelsBlocks.Get().(*[88]byte)
+	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:24]
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
@@ -107,7 +111,7 @@ func (k *hitKernels) Raw16Function() *cuda.Function { return k.functions[0] }
 
 // Raw4 launches raw_4 of hits.cu on the stream.
 func (k *hitKernels) Raw4(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, sum cuda.Ptr) error {
-	block := hitKernelsBlocks.Get().(*[88]byte)
+	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:24]
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
@@ -124,7 +128,7 @@ func (k *hitKernels) Tiered16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *lay
 	if a == nil {
 		return errors.New("launch tiered_16: a is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[88]byte)
+	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:80]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
@@ -141,7 +145,7 @@ func (k *hitKernels) Tiered4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layo
 	if a == nil {
 		return errors.New("launch tiered_4: a is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[88]byte)
+	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:80]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
@@ -155,7 +159,7 @@ func (k *hitKernels) Tiered4Function() *cuda.Function { return k.functions[3] }
 
 // RawRandom8 launches raw_random_8 of hits.cu on the stream.
 func (k *hitKernels) RawRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, reads uint64, sum cuda.Ptr) error {
-	block := hitKernelsBlocks.Get().(*[88]byte)
+	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:32]
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
@@ -173,7 +177,7 @@ func (k *hitKernels) TieredRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, r
 	if r == nil {
 		return errors.New("launch tiered_random_8: r is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[88]byte)
+	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:88]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(r)), 64))
@@ -186,19 +190,89 @@ func (k *hitKernels) TieredRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, r
 // TieredRandom8Function is tiered_random_8, for its attributes and occupancy.
 func (k *hitKernels) TieredRandom8Function() *cuda.Function { return k.functions[5] }
 
+// Each16 launches each_16 of hits.cu on the stream.
+func (k *hitKernels) Each16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+	if a == nil {
+		return errors.New("launch each_16: a is nil")
+	}
+	block := hitKernelsBlocks.Get().(*[96]byte)
+	defer hitKernelsBlocks.Put(block)
+	params := block[:88]
+	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
+	binary.LittleEndian.PutUint64(params[64:], n)
+	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
+	binary.LittleEndian.PutUint64(params[80:], uint64(failed))
+	return k.functions[6].Launch(stream, cfg, params, 0, 64, 72, 80)
+}
+
+// Each16Function is each_16, for its attributes and occupancy.
+func (k *hitKernels) Each16Function() *cuda.Function { return k.functions[6] }
+
+// Each4 launches each_4 of hits.cu on the stream.
+func (k *hitKernels) Each4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+	if a == nil {
+		return errors.New("launch each_4: a is nil")
+	}
+	block := hitKernelsBlocks.Get().(*[96]byte)
+	defer hitKernelsBlocks.Put(block)
+	params := block[:88]
+	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
+	binary.LittleEndian.PutUint64(params[64:], n)
+	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
+	binary.LittleEndian.PutUint64(params[80:], uint64(failed))
+	return k.functions[7].Launch(stream, cfg, params, 0, 64, 72, 80)
+}
+
+// Each4Function is each_4, for its attributes and occupancy.
+func (k *hitKernels) Each4Function() *cuda.Function { return k.functions[7] }
+
+// EachRandom8 launches each_random_8 of hits.cu on the stream.
+func (k *hitKernels) EachRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, reads uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+	if a == nil {
+		return errors.New("launch each_random_8: a is nil")
+	}
+	block := hitKernelsBlocks.Get().(*[96]byte)
+	defer hitKernelsBlocks.Put(block)
+	params := block[:96]
+	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
+	binary.LittleEndian.PutUint64(params[64:], n)
+	binary.LittleEndian.PutUint64(params[72:], reads)
+	binary.LittleEndian.PutUint64(params[80:], uint64(sum))
+	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
+	return k.functions[8].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
+}
+
+// EachRandom8Function is each_random_8, for its attributes and occupancy.
+func (k *hitKernels) EachRandom8Function() *cuda.Function { return k.functions[8] }
+
+// RawEachRandom8 launches raw_each_random_8 of hits.cu on the stream.
+func (k *hitKernels) RawEachRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, reads uint64, sum cuda.Ptr) error {
+	block := hitKernelsBlocks.Get().(*[96]byte)
+	defer hitKernelsBlocks.Put(block)
+	params := block[:32]
+	binary.LittleEndian.PutUint64(params[0:], uint64(a))
+	binary.LittleEndian.PutUint64(params[8:], n)
+	binary.LittleEndian.PutUint64(params[16:], reads)
+	binary.LittleEndian.PutUint64(params[24:], uint64(sum))
+	return k.functions[9].Launch(stream, cfg, params, 0, 8, 16, 24)
+}
+
+// RawEachRandom8Function is raw_each_random_8, for its attributes and occupancy.
+func (k *hitKernels) RawEachRandom8Function() *cuda.Function { return k.functions[9] }
+
 // Cursor16 launches cursor_16 of hits.cu on the stream.
 func (k *hitKernels) Cursor16(stream *cuda.Stream, cfg cuda.LaunchConfig, r *layout.ArrayRef, sum cuda.Ptr, failed cuda.Ptr) error {
 	if r == nil {
 		return errors.New("launch cursor_16: r is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[88]byte)
+	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:80]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(r)), 64))
 	binary.LittleEndian.PutUint64(params[64:], uint64(sum))
 	binary.LittleEndian.PutUint64(params[72:], uint64(failed))
-	return k.functions[6].Launch(stream, cfg, params, 0, 64, 72)
+	return k.functions[10].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // Cursor16Function is cursor_16, for its attributes and occupancy.
-func (k *hitKernels) Cursor16Function() *cuda.Function { return k.functions[6] }
+func (k *hitKernels) Cursor16Function() *cuda.Function { return k.functions[10] }

@@ -74,6 +74,43 @@ TRITIER_DEVICE void check_all(const ArrayRef& r, uint32_t how, uint64_t reads, u
     atomic_add_relaxed_gpu(pages, accesses);
 }
 
+// check_each is check_all with three elements at a time.
+template <class T>
+TRITIER_DEVICE void check_each(const ArrayRef& r, uint32_t how, uint64_t reads, uint64_t* pages, uint32_t* failed) {
+    array_ref<T> a = as<T>(r);
+    uint64_t each = (1ull << a.page_shift) / sizeof(T), accesses = 0;
+    for (uint64_t k = thread_number(), step = thread_count(); k < reads; k += 3 * step) {
+        uint64_t i[3] = {choose(how, k, a.length, each), choose(how, k + step, a.length, each), choose(how, k + 2 * step, a.length, each)};
+        if (how == kSomeLanes && lane_id() % 5 != 3) {
+            continue;
+        }
+        uint32_t lanes = __activemask(), beyond = 0;
+        for (uint32_t n = 0; n < 3; n++) {
+            bool in = i[n] < a.length;
+            uint32_t mates = peers(lanes, in ? static_cast<uint32_t>(a.page_of(i[n])) : kNone);
+            accesses += in && leader(mates) == lane_id() ? 1 : 0;
+            beyond |= in ? 0 : 1;
+        }
+        T v[3];
+        bool right = a.load_each(i, v) == (beyond != 0 ? kOutOfRange : kTierOk);
+        for (uint32_t n = 0; n < 3; n++) {
+            right = right && (i[n] < a.length ? is_right(v[n], i[n], a.page_shift) : is_zero(v[n]));
+        }
+        if (!right) atomic_add_relaxed_gpu(failed, 1);
+    }
+    atomic_add_relaxed_gpu(pages, accesses);
+}
+
+extern "C" __global__ void verify_each(const ArrayRef r, uint32_t how, uint64_t reads, uint64_t* pages, uint32_t* failed) {
+    switch (r.element_shift) {
+    case 0: return check_each<uint8_t>(r, how, reads, pages, failed);
+    case 1: return check_each<uint16_t>(r, how, reads, pages, failed);
+    case 2: return check_each<uint32_t>(r, how, reads, pages, failed);
+    case 3: return check_each<uint64_t>(r, how, reads, pages, failed);
+    default: return check_each<Quad>(r, how, reads, pages, failed);
+    }
+}
+
 extern "C" __global__ void verify(const ArrayRef r, uint32_t how, uint64_t reads, uint64_t* pages, uint32_t* failed) {
     switch (r.element_shift) {
     case 0: return check_all<uint8_t>(r, how, reads, pages, failed);

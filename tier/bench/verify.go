@@ -49,28 +49,43 @@ func verify(ctx context.Context, c Config, frames, t2 int, pages uint64, exact b
 			return err
 		}
 		ref.Length -= 3 // the last page is not full: what lies behind is no element
-		for how, name := range ways {
-			before, err := r.e.Stats(ctx)
-			if err != nil {
-				return err
+		reads := min(bytes>>shift, 1<<20)
+		if !exact { // nearly every one moves a page
+			reads = min(reads, 1<<14)
+		}
+		for kernel, launch := range map[string]func(how uint32) error{
+			"one at a time": func(how uint32) error {
+				return r.verify.Verify(r.s, grid, &ref, how, reads, r.out.Ptr(), r.out.Ptr().Add(8))
+			},
+			"three at a time": func(how uint32) error {
+				return r.verify.VerifyEach(r.s, grid, &ref, how, reads, r.out.Ptr(), r.out.Ptr().Add(8))
+			},
+		} {
+			if err := r.verifyWays(ctx, launch, exact); err != nil {
+				return fmt.Errorf("elements of %d bytes, %s, %w", 1<<shift, kernel, err)
 			}
-			reads := min(bytes>>shift, 1<<20)
-			if !exact { // nearly every one moves a page
-				reads = min(reads, 1<<14)
-			}
-			_, accesses, err := r.once(ctx, func() error {
-				return r.verify.Verify(r.s, grid, &ref, uint32(how), reads, r.out.Ptr(), r.out.Ptr().Add(8))
-			})
-			if err != nil {
-				return fmt.Errorf("elements of %d bytes %s: %w", 1<<shift, name, err)
-			}
-			after, err := r.e.Stats(ctx)
-			if err != nil {
-				return err
-			}
-			if n := after.Counters.Accesses - before.Counters.Accesses; exact && n != accesses {
-				return fmt.Errorf("elements of %d bytes %s: %d accesses were counted, there were %d", 1<<shift, name, n, accesses)
-			}
+		}
+	}
+	return nil
+}
+
+// verifyWays runs a kernel for each of the ways. exact: accesses are compared as well.
+func (r *rig) verifyWays(ctx context.Context, launch func(how uint32) error, exact bool) error {
+	for how, name := range ways {
+		before, err := r.e.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		_, accesses, err := r.once(ctx, func() error { return launch(uint32(how)) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		after, err := r.e.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		if n := after.Counters.Accesses - before.Counters.Accesses; exact && n != accesses {
+			return fmt.Errorf("%s: %d accesses were counted, there were %d", name, n, accesses)
 		}
 	}
 	return nil

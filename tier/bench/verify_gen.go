@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:6e4867d5d8716eedb6ae0e55f5ed447bc62b4a904b6624d1f68bc4bbd6a865c9
+// sha256:a8f590da607c8a8dc87f03833e6c3a7afc504af84d69f9621957a5362b7fbd84
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte
@@ -27,7 +27,7 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type verifyKernels struct {
 	modules   [1]*cuda.Module
-	functions [1]*cuda.Function
+	functions [2]*cuda.Function
 }
 
 // verifyKernelsBlocks keeps parameter blocks, so that launches do not allocate.
@@ -63,6 +63,7 @@ func (k *verifyKernels) load(ctx *cuda.Context) error {
 		module int
 		name   string
 	}{
+		{0, "verify_each"},
 		{0, "verify"},
 	} {
 		fn, err := k.modules[f.module].Function(f.name)
@@ -85,6 +86,25 @@ func (k *verifyKernels) Close() error {
 	return errors.Join(errs...)
 }
 
+// VerifyEach launches verify_each of verify.cu on the stream.
+func (k *verifyKernels) VerifyEach(stream *cuda.Stream, cfg cuda.LaunchConfig, r *layout.ArrayRef, how uint32, reads uint64, pages cuda.Ptr, failed cuda.Ptr) error {
+	if r == nil {
+		return errors.New("launch verify_each: r is nil")
+	}
+	block := verifyKernelsBlocks.Get().(*[96]byte)
+	defer verifyKernelsBlocks.Put(block)
+	params := block[:96]
+	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(r)), 64))
+	binary.LittleEndian.PutUint32(params[64:], how)
+	binary.LittleEndian.PutUint64(params[72:], reads)
+	binary.LittleEndian.PutUint64(params[80:], uint64(pages))
+	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
+	return k.functions[0].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
+}
+
+// VerifyEachFunction is verify_each, for its attributes and occupancy.
+func (k *verifyKernels) VerifyEachFunction() *cuda.Function { return k.functions[0] }
+
 // Verify launches verify of verify.cu on the stream.
 func (k *verifyKernels) Verify(stream *cuda.Stream, cfg cuda.LaunchConfig, r *layout.ArrayRef, how uint32, reads uint64, pages cuda.Ptr, failed cuda.Ptr) error {
 	if r == nil {
@@ -98,8 +118,8 @@ func (k *verifyKernels) Verify(stream *cuda.Stream, cfg cuda.LaunchConfig, r *la
 	binary.LittleEndian.PutUint64(params[72:], reads)
 	binary.LittleEndian.PutUint64(params[80:], uint64(pages))
 	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
-	return k.functions[0].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
+	return k.functions[1].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
 }
 
 // VerifyFunction is verify, for its attributes and occupancy.
-func (k *verifyKernels) VerifyFunction() *cuda.Function { return k.functions[0] }
+func (k *verifyKernels) VerifyFunction() *cuda.Function { return k.functions[1] }

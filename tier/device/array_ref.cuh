@@ -9,6 +9,7 @@
 #pragma once
 
 #include "acquire.cuh"
+#include "each.cuh"
 #include "hit.cuh"
 #include "store_drive.cuh"
 
@@ -65,12 +66,30 @@ struct array_ref : ArrayRef {
         if (load_hit(*this, i, &v)) {
             return v;
         }
-        Loaded<T> l = far_call(&load_here<T, S>, never(flags))(engine, first_page, length, i);
-        *status = l.status;
-        return l.value;
-#else
-        return load(here(), context(user_here()), i, true, status);
 #endif
+        return load_slowly(i, status);
+    }
+    // load_each reads N elements, whose trips to memory are made together: a kernel that
+    // mostly hits waits for one access, not for N. It returns the status of the first that
+    // failed; the values of those that did are zero.
+    template <uint32_t N>
+    TRITIER_DEVICE uint32_t load_each(const uint64_t (&i)[N], T (&v)[N]) const {
+        uint32_t found = 0, status = kTierOk;
+#if TRITIER_GPU
+        found = load_hits(*this, i, v);
+        if (found == (1u << N) - 1) {
+            return kTierOk;
+        }
+#endif
+TRITIER_UNROLL
+        for (uint32_t k = 0; k < N; k++) {
+            if ((found >> k & 1) == 0) {
+                uint32_t mine;
+                v[k] = load_slowly(i[k], &mine);
+                status = status == kTierOk ? mine : status;
+            }
+        }
+        return status;
     }
     TRITIER_DEVICE uint32_t store(uint64_t i, const T& v) const {
         return store(here(), context(user_here()), i, v, true);
@@ -114,6 +133,16 @@ struct array_ref : ArrayRef {
 #endif
     }
 private:
+    // load_slowly is load for all that is no plain hit.
+    TRITIER_DEVICE T load_slowly(uint64_t i, uint32_t* status) const {
+#if TRITIER_GPU
+        Loaded<T> l = far_call(&load_here<T, S>, never(flags))(engine, first_page, length, i);
+        *status = l.status;
+        return l.value;
+#else
+        return load(here(), context(user_here()), i, true, status);
+#endif
+    }
     // glance reads an element without a pin: the page was in the same frame before and
     // after. *e is its entry.
     TRITIER_DEVICE bool glance(uint64_t page, uint64_t i, T* v, uint64_t* e) const {

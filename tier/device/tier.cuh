@@ -8,6 +8,7 @@
 #include "compact.cuh"
 #include "context.cuh"
 #include "cursor.cuh"
+#include "each.cuh"
 #include "engine.cuh"
 #include "entry.cuh"
 #include "events.cuh"

@@ -39,7 +39,7 @@ var scenarios = []struct{ name, args string }{
 	{"copies beside plain memory", "alone=1 frames=3 t2=4 spares=3 placer=1 keep=1 groups=4 rounds=150 interrupts=6"},
 	{"recorded", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=150 records=64 interrupts=10"},
 	{"recorded and sampled", "frames=3 t2=3 spares=2 placer=3 groups=3 lanes=4 rounds=60 records=64 interrupts=10"},
-	{"nobody takes the records", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=80 records=64 drain=0 pin_deadline=20 deadline=40000"},
+	{"nobody takes the records", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=80 records=64 drain=0 deadline=40000"},
 	{"told of", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=150 events=65536 interrupts=10 fail_reads=9 fail_writes=9 flush=6"},
 	{"told of, warps", "frames=3 t2=3 spares=2 placer=3 keep=1 groups=3 lanes=4 rounds=60 events=65536 every=2 interrupts=10"},
 	{"told of, the ring is small", "frames=3 t2=3 spares=2 placer=1 groups=6 rounds=150 events=64 interrupts=10"},

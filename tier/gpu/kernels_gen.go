@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e5396302d4b40bdbc3d2352dc19969329ac66e5772eca4c08278f9bd64a05a93
+// sha256:944966e933bae4774750978351565f46530f0b82e7ef5894fac06447b25b614b
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -38,6 +38,20 @@ extern "C" __global__ void add_elements(const Array a, const uint64_t* index, ui
     atomic_add_relaxed_gpu(sum, mine);
 }
 
+// sum_some adds up the elements of the indices, four at a time by every thread.
+extern "C" __global__ void sum_some(const Array a, const uint64_t* index, uint64_t count, uint64_t* sum, uint32_t* failed) {
+    uint64_t mine = 0, step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    for (uint64_t k = thread_number(); k + 3 * step < count; k += 4 * step) {
+        uint64_t i[4] = {index[k], index[k + step], index[k + 2 * step], index[k + 3 * step]};
+        uint32_t v[4];
+        if (a.load_each(i, v) != kTierOk) {
+            atomic_add_relaxed_gpu(failed, 1);
+        }
+        mine += static_cast<uint64_t>(v[0]) + v[1] + v[2] + v[3];
+    }
+    atomic_add_relaxed_gpu(sum, mine);
+}
+
 // sum_runs adds up all elements, a page for each warp in turn, by cursors.
 extern "C" __global__ void sum_runs(const Array a, uint64_t* sum, uint32_t* failed) {
     Lanes g = Lanes::full();

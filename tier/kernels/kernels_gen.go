@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:488d7cffdce4be193c2cb925132579b36349f648f340038551953c7dd915d7e3
+// sha256:ae7ab8cc795a1573a2d5d6445aa221d9d4aebb589cb15f1b9d0fef225a0c100b
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte
@@ -27,7 +27,7 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type Kernels struct {
 	modules   [1]*cuda.Module
-	functions [5]*cuda.Function
+	functions [6]*cuda.Function
 }
 
 // kernelsBlocks keeps parameter blocks, so that launches do not allocate.
@@ -65,6 +65,7 @@ func (k *Kernels) load(ctx *cuda.Context) error {
 	}{
 		{0, "copy_elements"},
 		{0, "add_elements"},
+		{0, "sum_some"},
 		{0, "sum_runs"},
 		{0, "move_runs"},
 		{0, "flush_pages"},
@@ -126,6 +127,25 @@ func (k *Kernels) AddElements(stream *cuda.Stream, cfg cuda.LaunchConfig, a *lay
 // AddElementsFunction is add_elements, for its attributes and occupancy.
 func (k *Kernels) AddElementsFunction() *cuda.Function { return k.functions[1] }
 
+// SumSome launches sum_some of every.cu on the stream.
+func (k *Kernels) SumSome(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, index cuda.Ptr, count uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+	if a == nil {
+		return errors.New("launch sum_some: a is nil")
+	}
+	block := kernelsBlocks.Get().(*[104]byte)
+	defer kernelsBlocks.Put(block)
+	params := block[:96]
+	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
+	binary.LittleEndian.PutUint64(params[64:], uint64(index))
+	binary.LittleEndian.PutUint64(params[72:], count)
+	binary.LittleEndian.PutUint64(params[80:], uint64(sum))
+	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
+	return k.functions[2].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
+}
+
+// SumSomeFunction is sum_some, for its attributes and occupancy.
+func (k *Kernels) SumSomeFunction() *cuda.Function { return k.functions[2] }
+
 // SumRuns launches sum_runs of every.cu on the stream.
 func (k *Kernels) SumRuns(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, sum cuda.Ptr, failed cuda.Ptr) error {
 	if a == nil {
@@ -137,11 +157,11 @@ func (k *Kernels) SumRuns(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
 	binary.LittleEndian.PutUint64(params[64:], uint64(sum))
 	binary.LittleEndian.PutUint64(params[72:], uint64(failed))
-	return k.functions[2].Launch(stream, cfg, params, 0, 64, 72)
+	return k.functions[3].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // SumRunsFunction is sum_runs, for its attributes and occupancy.
-func (k *Kernels) SumRunsFunction() *cuda.Function { return k.functions[2] }
+func (k *Kernels) SumRunsFunction() *cuda.Function { return k.functions[3] }
 
 // MoveRuns launches move_runs of every.cu on the stream.
 func (k *Kernels) MoveRuns(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, what uint32, first uint64, count uint64, data cuda.Ptr, status cuda.Ptr) error {
@@ -157,11 +177,11 @@ func (k *Kernels) MoveRuns(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout
 	binary.LittleEndian.PutUint64(params[80:], count)
 	binary.LittleEndian.PutUint64(params[88:], uint64(data))
 	binary.LittleEndian.PutUint64(params[96:], uint64(status))
-	return k.functions[3].Launch(stream, cfg, params, 0, 64, 72, 80, 88, 96)
+	return k.functions[4].Launch(stream, cfg, params, 0, 64, 72, 80, 88, 96)
 }
 
 // MoveRunsFunction is move_runs, for its attributes and occupancy.
-func (k *Kernels) MoveRunsFunction() *cuda.Function { return k.functions[3] }
+func (k *Kernels) MoveRunsFunction() *cuda.Function { return k.functions[4] }
 
 // FlushPages launches flush_pages of every.cu on the stream.
 func (k *Kernels) FlushPages(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.Ptr, done cuda.Ptr, status cuda.Ptr) error {
@@ -171,8 +191,8 @@ func (k *Kernels) FlushPages(stream *cuda.Stream, cfg cuda.LaunchConfig, e cuda.
 	binary.LittleEndian.PutUint64(params[0:], uint64(e))
 	binary.LittleEndian.PutUint64(params[8:], uint64(done))
 	binary.LittleEndian.PutUint64(params[16:], uint64(status))
-	return k.functions[4].Launch(stream, cfg, params, 0, 8, 16)
+	return k.functions[5].Launch(stream, cfg, params, 0, 8, 16)
 }
 
 // FlushPagesFunction is flush_pages, for its attributes and occupancy.
-func (k *Kernels) FlushPagesFunction() *cuda.Function { return k.functions[4] }
+func (k *Kernels) FlushPagesFunction() *cuda.Function { return k.functions[5] }

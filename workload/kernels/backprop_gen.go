@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:226d9dbc800d3153e253a2bc76772f11e8dfb37295fdd2af7c9ac93282e95d86
+// sha256:3b0685b48b8e27519be4d5707bbe78a6d511553aa3c7e008b25f7ee5b3de7442
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

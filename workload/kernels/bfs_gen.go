@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:aeced4770734ea46c12b310f693d7ca499383fdff64f1980776e476701a3c35a
+// sha256:0a3512e067db878c7f1c069a4a9e29429e17d3795de47e728bc048af6073a69e
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4446be7f1781b28fddd9e3b4ff32f63377e803a7aa1b6b88c133dc3dc7202f12
+// sha256:12e80f28c23ff03eab1bd78726443eb688e91f58472b904855e2ba8cf687c75e
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

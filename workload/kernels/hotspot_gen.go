@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d3a819bfc492f0b559d470b368a4662ffd3dacfc913e4e4cb123c367c8057ec5
+// sha256:57b0d126901bca6656e032c5105a2d4d4132e6c9b7e6939a66e2b65c0d5a3016
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b7552b3cce2166ac1c1e07fc55e5a06704c5950a57ad692c883adc5b3b25243c
+// sha256:f937ea50c3188425020ea9258be25b872d9c2fe5631f817ddc87371c541dba77
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

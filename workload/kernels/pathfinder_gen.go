@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:20fb738a3e05d551b0519f648fffd4164f94cfb0e6bf9b25537d931cafd7c5ea
+// sha256:2e2c6493c33215565f109de3f732834d1f9e79741fb8457ee6ad6ee193603075
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

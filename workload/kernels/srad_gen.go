@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:76194cf0ec18416a96274f3392aab8d7c6df33fcf75e6cef0b723ebb7d2e7f09
+// sha256:d6c87ca38834df4c8991cb21ebe36b7e59852b18ec617db9e01ae5c24b68380d
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c40dd0bdebc2646413d472b34a4ccfdfb7e2e963b67a88f17d53849f0a952a22
+// sha256:08d2ac538fd460817346784aba50b637d848104497961a0745481802ce7c5a55
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4fa3b1fc7fefaca6bec7a91688fdff04e21f1ea1d8fa52e9ca74e610335cb460
+// sha256:1dfe156c348620fd0de9d31bcfc09e00f9f6c2434860807e8485a59d2e076435
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -163,7 +163,11 @@ inline uint32_t bad_calls() {
     p.want("a page", acquire(p.g, p.t, p.w.e.pages, kReadOp).status, kOutOfRange);
     p.want("an overwrite with nothing", acquire(p.g, p.t, 0, kOverwriteOp).status, kBadCall);
     p.want("the last element", (p.a.load(p.g, p.t, p.a.length - 1, true, &status), status), kTierOk);
-    p.want("accesses", p.w.sum(&Stripe::hits) + p.w.sum(&Stripe::slow), 1);
+    uint64_t some[3] = {p.a.length, 1, p.a.length - 1}, got[3] = {7, 7, 7};
+    p.want("some of which one is none", p.a.load_each(some, got), kOutOfRange);
+    p.want("the value of none", got[0], 0);
+    p.want("some", p.a.load_each({0, 1}, *reinterpret_cast<uint64_t(*)[2]>(got)), kTierOk);
+    p.want("accesses", p.w.sum(&Stripe::hits) + p.w.sum(&Stripe::slow), 5);
     return p.end();
 }
 

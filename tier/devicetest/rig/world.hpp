@@ -176,7 +176,8 @@ inline void World::set_up_records() {
     e.records = make(8ull * c.records);
     e.record_count = c.records;
     e.record_room = c.records / 2;
-    e.record_wait_ns = e.pin_deadline_ns / 2;
+    // If nobody takes any, pages are pinned for so long: pins must wait for much longer.
+    e.record_wait_ns = c.drain != 0 ? e.pin_deadline_ns / 2 : 10 * 1000000;
     e.observed = make(c.pages / 8 + 4);
     for (uint32_t p = 0; p < c.pages; p++) {
         uint64_t* entry = reinterpret_cast<uint64_t*>(e.entries) + p;
