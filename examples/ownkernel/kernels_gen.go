@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6f531274ea09eca13bb0acdaca9a6faf9507300c58f25a787eab20d35b0ba0ac
+// sha256:2ab618ee8364aa9f7ad171be8f1d046b84eb48e76e85814e80dac7efce238493
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

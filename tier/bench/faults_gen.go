@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:b8d903bc68b513be407756351736165357a11f670b07a16d33faea545482956c
+// sha256:e06b654eeead44ac97e03ca5d69cb6e207ebffc1c624aa88219082db3e5cd033
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

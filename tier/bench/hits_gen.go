@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7a04cad529bd720f4c9bfd1511186eb2f6d6aa094cd82ada2e626feed9a22fac
+// sha256:fb75589e65c3c0d9e6b169e660f42ecd1a3ba2629d16d9bd9bf150fd740f463b
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

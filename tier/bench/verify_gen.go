@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a8f590da607c8a8dc87f03833e6c3a7afc504af84d69f9621957a5362b7fbd84
+// sha256:8b8e5d15a88f7a268ae631837f8a744ec0dd65c7f71f6a9095245d020fd37924
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

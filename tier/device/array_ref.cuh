@@ -63,7 +63,7 @@ struct array_ref : ArrayRef {
 #if TRITIER_GPU
         T v;
         *status = kTierOk;
-        if (load_hit(*this, i, &v)) {
+        if (load_hit(Lanes{__activemask()}, *this, i, &v)) {
             return v;
         }
 #endif
@@ -76,7 +76,7 @@ struct array_ref : ArrayRef {
     TRITIER_DEVICE uint32_t load_each(const uint64_t (&i)[N], T (&v)[N]) const {
         uint32_t found = 0, status = kTierOk;
 #if TRITIER_GPU
-        found = load_hits(*this, i, v);
+        found = load_hits(Lanes{__activemask()}, *this, i, v);
         if (found == (1u << N) - 1) {
             return kTierOk;
         }

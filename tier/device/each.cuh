@@ -5,20 +5,18 @@
 
 #include "hit.cuh"
 
-#if TRITIER_GPU
 namespace tritier {
 namespace tier {
 
 // Sought is what every element of an array is found by.
 struct Sought {
-    uint32_t zero, want, minded, shift, lanes; // see load_hit
+    uint32_t zero, want, minded, shift; // see load_hit
 
     TRITIER_DEVICE Sought(const ArrayRef& a, uint32_t log_size) {
         zero = never(a.flags);
         uint32_t touched = (a.flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
         want = plain(kResidentT1 | touched);
         minded = plain(static_cast<uint32_t>(kStateMask | kSampled) | touched);
-        lanes = __activemask();
         shift = a.page_shift - log_size;
     }
 };
@@ -27,7 +25,7 @@ struct Sought {
 struct Look {
     uint32_t page, low, high, inside;
 
-    TRITIER_DEVICE Look() = default;
+    Look() = default;
     TRITIER_DEVICE Look(const ArrayRef& a, const Sought& s, uint64_t i) {
         i = plain(i);
         inside = static_cast<uint32_t>(i) & ((1u << s.shift) - 1);
@@ -48,45 +46,44 @@ struct Look {
     template <class T>
     TRITIER_DEVICE bool held(const ArrayRef& a, const Sought& s, const T& v) const {
         constexpr uint64_t kPlace = kStateMask | kGenerationMask | kLocationMask; // see same_place
-        uint64_t at = hung_on(wide(page, sizeof(uint64_t) + s.zero, a.entries), v, s.zero);
-        uint64_t second = load_frame(reinterpret_cast<const uint64_t*>(at));
+        uint64_t at = wide(page, sizeof(uint64_t) + s.zero, a.entries);
+        uint64_t second = second_look(reinterpret_cast<const uint64_t*>(at), v, s.zero);
         uint32_t now = static_cast<uint32_t>(second), rest = static_cast<uint32_t>(second >> 32);
         return (((low ^ now) & static_cast<uint32_t>(kPlace)) | ((high ^ rest) & static_cast<uint32_t>(kPlace >> 32)) |
                 ((now ^ s.want) & s.minded)) == 0;
     }
 };
 
-// count_found is the pages of all the elements that every lane that is here has found: bit k
-// of *found is set for such an element.
-template <uint32_t N>
-TRITIER_DEVICE uint32_t count_found(const ArrayRef& a, const Sought& s, const Look (&look)[N], uint32_t held, uint32_t* found) {
-    bool one = a.entries == broadcast(s.lanes, a.entries, leader(s.lanes)); // of one engine
-    bool same = one & (held == (1u << N) - 1) & (s.lanes == ~0u);
+// count_found is the pages of all the elements that every lane has found: bit k of *found is
+// set for such an element.
+template <uint32_t N, class G>
+TRITIER_DEVICE uint32_t count_found(const G& g, const ArrayRef& a, const Look (&look)[N], uint32_t held, uint32_t* found) {
+    bool one = a.entries == g.from(a.entries, first_of(g)); // of one engine
+    bool same = one & (held == (1u << N) - 1) & whole(g);
 TRITIER_UNROLL
     for (uint32_t k = 0; k < N; k++) { // all lanes take part in a shuffle: see load_hit
-        same &= look[k].page == broadcast(s.lanes, look[k].page, 0u);
+        same &= look[k].page == g.from(look[k].page, 0u);
     }
-    if (__all_sync(s.lanes, same)) {
+    if (all(g, same)) {
         *found = (1u << N) - 1;
         return N;
     }
-    uint32_t all = 0;
+    uint32_t sum = 0;
     *found = 0;
 TRITIER_UNROLL
     for (uint32_t k = 0; k < N; k++) {
-        uint32_t mates = peers(s.lanes, look[k].page);
-        uint32_t pages = count_bits(__ballot_sync(s.lanes, (mates & lanes_below()) == 0));
-        bool good = __all_sync(s.lanes, ((held >> k & 1) != 0) & one) != 0;
+        uint32_t pages = count_bits(g.ballot((mates(g, look[k].page) & below(g)) == 0));
+        bool good = all(g, ((held >> k & 1) != 0) & one);
         *found |= (good ? 1u : 0u) << k;
-        all += good ? pages : 0;
+        sum += good ? pages : 0;
     }
-    return all;
+    return sum;
 }
 
-// load_hits reads elements i of a. It returns the set of those that all lanes that are here
-// have found: nobody has to be told of them but the count of hits, which has been.
-template <uint32_t N, class T>
-TRITIER_DEVICE uint32_t load_hits(const ArrayRef& a, const uint64_t (&i)[N], T (&v)[N]) {
+// load_hits reads elements i of a by the lanes that are here. It returns the set of those
+// that all of them have found: nobody has to be told but the count of hits, which has been.
+template <uint32_t N, class T, class G>
+TRITIER_DEVICE uint32_t load_hits(const G& g, const ArrayRef& a, const uint64_t (&i)[N], T (&v)[N]) {
     static_assert(N > 0 && N <= 16, "of each element, its entry stays in registers");
     Sought s(a, kLogSize<T>);
     Look look[N];
@@ -105,12 +102,11 @@ TRITIER_UNROLL
     for (uint32_t k = 0; k < N; k++) {
         held |= (look[k].held(a, s, v[k]) ? 1u : 0u) << k;
     }
-    uint32_t pages = count_found(a, s, look, held, &found);
+    uint32_t pages = count_found(g, a, look, held, &found);
     uint64_t stripe = a.stripes | (spot & (kStripes - 1) * sizeof(Stripe));
-    count_if((s.lanes & (lanes_below() + s.zero)) == 0 && pages != 0, reinterpret_cast<uint64_t*>(stripe), pages);
+    count_if((g.mask() & (below(g) + s.zero)) == 0 && pages != 0, reinterpret_cast<uint64_t*>(stripe), pages);
     return found;
 }
 
 } // namespace tier
 } // namespace tritier
-#endif

@@ -5,7 +5,6 @@
 
 #include "glance.cuh"
 
-#if TRITIER_GPU
 namespace tritier {
 namespace tier {
 
@@ -15,9 +14,13 @@ constexpr uint32_t kLogSize = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T
 
 // wide is a * b + c in one instruction, where compilers make shifts and sums of 64 bits.
 TRITIER_DEVICE uint64_t wide(uint32_t a, uint32_t b, uint64_t c) {
+#if TRITIER_GPU
     uint64_t v;
     asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(v) : "r"(a), "r"(b), "l"(c));
     return v;
+#else
+    return static_cast<uint64_t>(a) * b + c;
+#endif
 }
 
 // plain is v, of which the compiler knows nothing. What it knows it uses: single bits are
@@ -25,32 +28,67 @@ TRITIER_DEVICE uint64_t wide(uint32_t a, uint32_t b, uint64_t c) {
 // loop's index becomes an index of its own.
 template <class T>
 TRITIER_DEVICE T plain(T v) {
+#if TRITIER_GPU
     if constexpr (sizeof(T) == 8) {
         asm("" : "+l"(v));
     } else {
         asm("" : "+r"(v));
     }
+#endif
     return v;
+}
+
+// What hits need to know of a group, by one instruction each where the group is lanes of a
+// warp. whole: all the lanes that there are. all: a vote. below: the lanes with lower
+// numbers. mates: those that hold the same v.
+#if TRITIER_GPU
+TRITIER_DEVICE bool whole(const Lanes& g) { return g.bits == ~0u; }
+TRITIER_DEVICE bool all(const Lanes& g, bool p) { return __all_sync(g.bits, p) != 0; }
+TRITIER_DEVICE uint32_t below(const Lanes&) { return lanes_below(); }
+TRITIER_DEVICE uint32_t mates(const Lanes& g, uint32_t v) { return peers(g.bits, v); }
+TRITIER_DEVICE uint32_t first_of(const Lanes& g) { return leader(g.bits); }
+#endif
+template <class G>
+TRITIER_DEVICE bool whole(const G&) {
+    return true;
+}
+template <class G>
+TRITIER_DEVICE bool all(const G& g, bool p) {
+    return g.ballot(p) == g.mask();
+}
+template <class G>
+TRITIER_DEVICE uint32_t below(const G& g) {
+    return (1u << g.lane()) - 1;
+}
+template <class G>
+TRITIER_DEVICE uint32_t mates(const G& g, uint32_t v) {
+    return same_lanes(g, v);
+}
+template <class G>
+TRITIER_DEVICE uint32_t first_of(const G& g) {
+    return lowest_bit(g.mask());
 }
 
 // several counts the pages of lanes that are no full warp in one page: all else is no hot
 // path. False: one of them has to look again.
-TRITIER_DEVICE bool several(const ArrayRef& a, uint32_t lanes, bool good, uint64_t entry, uint32_t* pages) {
-    bool one = a.entries == broadcast(lanes, a.entries, leader(lanes)); // of one engine
-    uint32_t mates = peers(lanes, static_cast<uint32_t>(entry >> 3));
-    *pages = count_bits(__ballot_sync(lanes, (mates & lanes_below()) == 0));
-    return __all_sync(lanes, (good & one) != 0) != 0;
+template <class G>
+TRITIER_DEVICE bool several(const G& g, const ArrayRef& a, bool good, uint64_t entry, uint32_t* pages) {
+    bool one = a.entries == g.from(a.entries, first_of(g)); // of one engine
+    uint32_t same = mates(g, static_cast<uint32_t>(entry >> 3));
+    *pages = count_bits(g.ballot((same & below(g)) == 0));
+    return all(g, good & one);
 }
 
-// load_hit reads element i of a. True: all lanes that are here have found theirs, and nobody
-// has to be told but the count of hits, which has a hit for each of the pages.
-template <class T>
-TRITIER_DEVICE bool load_hit(const ArrayRef& a, uint64_t i, T* v) {
+// load_hit reads element i of a by the lanes that are here. True: all of them have found
+// theirs, and nobody has to be told but the count of hits, which has a hit for each of the
+// pages.
+template <class T, class G>
+TRITIER_DEVICE bool load_hit(const G& g, const ArrayRef& a, uint64_t i, T* v) {
     constexpr uint64_t kPlace = kStateMask | kGenerationMask | kLocationMask; // see same_place
     uint32_t zero = never(a.flags);                                          // what hangs on it stays in registers
     uint32_t touched = (a.flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
     uint32_t want = plain(kResidentT1 | touched), minded = plain(static_cast<uint32_t>(kStateMask | kSampled) | touched);
-    uint32_t lanes = __activemask(), shift = a.page_shift - kLogSize<T>; // log2 of the elements in a page
+    uint32_t shift = a.page_shift - kLogSize<T>; // log2 of the elements in a page
     i = plain(i);
     uint32_t page = i < a.length ? a.first_page + static_cast<uint32_t>(i >> shift) : a.nowhere;
     uint64_t at = wide(page, sizeof(uint64_t) + zero, a.entries);
@@ -62,22 +100,21 @@ TRITIER_DEVICE bool load_hit(const ArrayRef& a, uint64_t i, T* v) {
     *v = load_element<T>(reinterpret_cast<const void*>(element));
     // While the element is on its way. All lanes take part in a shuffle, whose answer counts
     // if there is a lane 0.
-    bool same = (at == broadcast(lanes, at, 0u)) & (lanes == ~0u);
-    at = hung_on(at, *v, zero);
-    uint64_t second = load_frame(reinterpret_cast<const uint64_t*>(at));
+    uint64_t zeroth = g.from(at, 0u);
+    bool same = (at == zeroth) & whole(g);
+    uint64_t second = second_look(reinterpret_cast<const uint64_t*>(at), *v, zero);
     uint32_t now = static_cast<uint32_t>(second), rest = static_cast<uint32_t>(second >> 32);
     bool good = (((low ^ now) & static_cast<uint32_t>(kPlace)) | ((high ^ rest) & static_cast<uint32_t>(kPlace >> 32)) |
                  ((now ^ want) & minded)) == 0;
     uint32_t pages = 1;
-    if (!__all_sync(lanes, good & same) && !several(a, lanes, good, at, &pages)) {
+    if (!all(g, good & same) && !several(g, a, good, at, &pages)) {
         return false;
     }
     // A stripe is chosen by the element's place: any spreads as well, and this one is known.
     uint64_t stripe = a.stripes | (static_cast<uint32_t>(element) & (kStripes - 1) * sizeof(Stripe));
-    count_if((lanes & (lanes_below() + zero)) == 0, reinterpret_cast<uint64_t*>(stripe), pages);
+    count_if((g.mask() & (below(g) + zero)) == 0, reinterpret_cast<uint64_t*>(stripe), pages);
     return true;
 }
 
 } // namespace tier
 } // namespace tritier
-#endif

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:944966e933bae4774750978351565f46530f0b82e7ef5894fac06447b25b614b
+// sha256:346887c6af96e9e89a88a22f6d4ec249edc9a9d933b3ddfcf541c3b1878e2572
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

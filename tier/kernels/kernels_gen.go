@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ae7ab8cc795a1573a2d5d6445aa221d9d4aebb589cb15f1b9d0fef225a0c100b
+// sha256:07aaed4b821520cc4e76c12e1ea108b8f36d462806ba319b5a7287e3f79e4407
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

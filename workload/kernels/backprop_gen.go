@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3b0685b48b8e27519be4d5707bbe78a6d511553aa3c7e008b25f7ee5b3de7442
+// sha256:c53c6a1dbc54097ab6e6531c2db6fec650e03d891376843907f025a3c8434b6c
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:0a3512e067db878c7f1c069a4a9e29429e17d3795de47e728bc048af6073a69e
+// sha256:9bb4c20d83cb922fb02e1a778fc22102da2d197d265719da43d7aac701d4ff87
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:12e80f28c23ff03eab1bd78726443eb688e91f58472b904855e2ba8cf687c75e
+// sha256:d1889dcdeeedace7c439b444806032ca5deb73c81b0dc8bb0249d9299b2c4a4e
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

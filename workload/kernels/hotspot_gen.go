@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:57b0d126901bca6656e032c5105a2d4d4132e6c9b7e6939a66e2b65c0d5a3016
+// sha256:f4c56c3a0c38820448ef946f96e8cc2c135effe4e8d645a4932e382dc738c831
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f937ea50c3188425020ea9258be25b872d9c2fe5631f817ddc87371c541dba77
+// sha256:df247184215048060a1fd6b5389e93d10187737d863ab1f52cd00400ea472d8e
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2e2c6493c33215565f109de3f732834d1f9e79741fb8457ee6ad6ee193603075
+// sha256:2d0a7ae1da07889f459066dd8df9fa0a18f4aaa2e0bb747de8334a3c23b6f2be
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

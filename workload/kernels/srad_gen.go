@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d6c87ca38834df4c8991cb21ebe36b7e59852b18ec617db9e01ae5c24b68380d
+// sha256:795960ed0d7c8f64411b01747a18588556b213b626571e5d49415f5eac8cfe38
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:08d2ac538fd460817346784aba50b637d848104497961a0745481802ce7c5a55
+// sha256:8f90c1aa55687d90084a3693f3e0e71b87a0e16caf8b252bd01a359e25ea64e2
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

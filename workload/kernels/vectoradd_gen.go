@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1dfe156c348620fd0de9d31bcfc09e00f9f6c2434860807e8485a59d2e076435
+// sha256:e87f0d1e545c66cb5d637373b67f188e8d02d85c5cd5eec034fe37823110dc03
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -118,6 +118,29 @@ inline uint32_t torn_glance(bool copies) {
     return p.end();
 }
 
+// The same while it is read by the code of plain hits: that finds nothing then.
+inline uint32_t torn_hit() {
+    Config c = small_config();
+    c.frames = 1;
+    c.t1 = kT1Fifo; // any page in T1 is a plain hit
+    Pitfall p("torn hit", c);
+    array_ref<Hooked, MemoryStore> hooked = p.w.array<Hooked>();
+    for (bool back : {false, true}) {
+        for (bool each : {false, true}) {
+            p.want("a load", p.load(3), kTierOk);
+            before_load = [&p] { p.load(4); };
+            after_load = back ? std::function<void()>([&p] { p.load(3); }) : nullptr;
+            uint64_t i[2] = {3 * p.words, 3 * p.words + 1};
+            Hooked v[2];
+            uint32_t found = each ? load_hits(p.g, hooked, i, v) & 1 : load_hit(p.g, hooked, i[0], v);
+            p.want(each ? "the first of two" : "a hit", found, 0);
+            p.want("where it is", p.load(3), kTierOk);
+            p.want("a hit of what stays", load_hit(p.g, hooked, i[0], v), 1);
+        }
+    }
+    return p.end();
+}
+
 // An entry of T2's order that is not written yet, where an older lap's has not
 // been cleared: nobody may take the old one for it.
 inline uint32_t unsettled_entry() {
@@ -288,7 +311,7 @@ inline uint32_t short_elements() {
 }
 
 inline uint32_t run_races() {
-    return place_too_many() + lost_promotions(1) + lost_promotions(2) + crowd() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + unsettled_entry() + compaction_waits();
+    return place_too_many() + lost_promotions(1) + lost_promotions(2) + crowd() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + torn_hit() + unsettled_entry() + compaction_waits();
 }
 
 }  // namespace rig

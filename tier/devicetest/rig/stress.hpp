@@ -108,12 +108,45 @@ private:
     }
 
     void load() {
+        if (common_.one_in(2)) {
+            return common_.one_in(2) ? hit() : hit_each();
+        }
         uint64_t i = own_.below(a_.length);
         bool want = g_.size() == 1 || own_.below(4) != 0;
         uint32_t before = m_->first(i), status = kTierOk;
         uint64_t v = a_.load(g_, t_, i, want, &status);
         if (want && allowed("load", status)) {
             m_->read("load", i, v, before);
+        }
+    }
+
+    // hit reads as a kernel's a[i] does: by the code of plain hits, and if a lane finds
+    // nothing, as all else.
+    void hit() {
+        uint64_t i = common_.below(w_->c.pages) * m_->words + own_.below(m_->words);
+        i = common_.one_in(3) ? own_.below(a_.length) : i;
+        uint32_t before = m_->first(i), status = kTierOk;
+        uint64_t v;
+        if (!load_hit(g_, a_, i, &v)) {
+            v = a_.load(g_, t_, i, true, &status);
+        }
+        if (allowed("hit", status)) {
+            m_->read("hit", i, v, before);
+        }
+    }
+
+    // hit_each reads three elements at a time.
+    void hit_each() {
+        uint64_t i[3] = {own_.below(a_.length), common_.below(a_.length), own_.below(a_.length)}, v[3];
+        uint32_t before[3] = {m_->first(i[0]), m_->first(i[1]), m_->first(i[2])}, found = load_hits(g_, a_, i, v);
+        for (uint32_t k = 0; k < 3; k++) {
+            uint32_t status = kTierOk;
+            if ((found >> k & 1) == 0) {
+                v[k] = a_.load(g_, t_, i[k], true, &status);
+            }
+            if (allowed("hit of each", status)) {
+                m_->read("hit of each", i[k], v[k], before[k]);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ namespace rig {
 // Memory is zeroed and aligned.
 class Memory {
 public:
-    explicit Memory(uint64_t bytes) : bytes_((bytes + 4095) / 4096 * 4096), p_(static_cast<uint8_t*>(aligned_alloc(4096, bytes_ + 4096))) {
+    explicit Memory(uint64_t bytes) : bytes_((bytes + 4095) / 4096 * 4096), p_(static_cast<uint8_t*>(aligned_alloc(kAlignment, (bytes_ + 4096 + kAlignment - 1) / kAlignment * kAlignment))) {
         memset(p_, 0, bytes_);
     }
     ~Memory() { free(p_); }
@@ -20,6 +20,8 @@ public:
     uint64_t address() const { return reinterpret_cast<uint64_t>(p_); }
 
 private:
+    // Of the stripes, of which an element's address chooses one.
+    static constexpr uint64_t kAlignment = kStripes * sizeof(Stripe);
     uint64_t bytes_;
     uint8_t* p_;
 };
@@ -50,6 +52,7 @@ struct World {
         a.entries = e.entries;
         a.frame_memory = e.frame_memory;
         a.stripes = e.stripes;
+        a.nowhere = c.pages;
         a.flags = e.t1_policy == kT1Clock ? kTouches : 0;
         a.length = (static_cast<uint64_t>(c.pages) << c.page_shift) / sizeof(T);
         return a;
@@ -123,7 +126,7 @@ inline void World::set_up_tiers() {
     if (e.log_size == 0) {
         e.log_size = c.t2 == 0 ? 2 : 2 * c.t2;
     }
-    e.entries = make(8ull * c.pages);
+    e.entries = make(8ull * (c.pages + 1)); // the last is no page
     e.frame_owner = make(4ull * c.frames);
     e.frame_memory = make(static_cast<uint64_t>(c.frames) << c.page_shift);
     e.slot_owner = make(4ull * e.slots);
