@@ -15,20 +15,22 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e5396302d4b40bdbc3d2352dc19969329ac66e5772eca4c08278f9bd64a05a93
+// sha256:e892affdb19ece917eefd713699ebdebe33d0e82308c098db0471c3ddd933518
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
 
 // The device's own values, from access.cu.
 const (
-	reportBytes    = 256
-	reportNamed    = 16
-	reportStopAt   = 16
-	reportBegunAt  = 20
-	reportPassedAt = 24
-	reportPageAt   = 32
-	reportStatusAt = 160
+	reportBytes     = 256
+	reportNamed     = 16
+	reportStopAt    = 16
+	reportBegunAt   = 20
+	reportPassedAt  = 24
+	reportRetriesAt = 28
+	reportRetriedAt = 224
+	reportPageAt    = 32
+	reportStatusAt  = 160
 )
 
 // The size of layout.ArrayRef is the one that the device was compiled with.
