@@ -72,7 +72,8 @@ type Config struct {
 	// Memory.Watch waits for kernels of the program as long as its context says.
 	Timeout time.Duration `yaml:"timeout"`
 	// Retries of a failed read or write, before it is reported. 2; -1 is none. With engine
-	// gpu, Flush and Close try again; kernels report what failed at once.
+	// gpu, batch calls, Flush and Close try again what a drive has refused, and Close what it has
+	// not answered; kernels of the program report what failed at once.
 	Retries int `yaml:"retries"`
 
 	// Observe, if set, is told of every page access, one call after another. It must not

@@ -30,6 +30,7 @@ type onDevice struct {
 	arrays []deviceArray
 	known  atomic.Pointer[[]deviceArray] // a copy of arrays, for whoever must not wait for mu
 	last   atomic.Pointer[gpu.Stats]     // of the closed engine
+	again  atomic.Uint64                 // pages that flushes have tried again
 }
 
 type deviceArray struct {
@@ -49,7 +50,7 @@ func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, 
 	}
 	frames, t2, spares := p.pages()
 	opts := gpu.Options{GPU: o.ctx, PageSize: int(p.PageSize), Pages: l.Pages, Offset: l.DataOffset, Frames: frames, T2: t2, Spares: spares,
-		Policy: p.policy, Seed: p.Seed, Deadline: p.Timeout, ObserveEvery: p.ObserveEvery, Moves: p.Moves}
+		Policy: p.policy, Seed: p.Seed, Retries: max(p.Retries, 0), Deadline: p.Timeout, ObserveEvery: p.ObserveEvery, Moves: p.Moves}
 	if p.Observe != nil {
 		opts.Observe = o.tell
 	}
@@ -261,6 +262,7 @@ func (o *onDevice) flush(ctx context.Context) error {
 		if !errors.As(err, &failed) || errors.As(err, &lost) || errors.Is(err, gpu.ErrFenced) || ctx.Err() != nil {
 			break
 		}
+		o.again.Add(uint64(failed.Failed))
 		err = o.flushOnce(ctx)
 	}
 	return err
@@ -386,7 +388,7 @@ func (o *onDevice) stats() Stats {
 		return Stats{}
 	}
 	var h host.Stats
-	h.Counters, h.Flushed = s.Counters, s.Device.Flushed
+	h.Counters, h.Flushed, h.Retries = s.Counters, s.Device.Flushed, s.Retries+o.again.Load()
 	page := uint64(o.cfg.PageSize)
 	for i, n := range []uint64{s.Device.BytesT3Read, s.Device.BytesT3Write, s.Device.BytesDemoted, s.Device.BytesPromoted} {
 		moves := host.Histogram(s.Moves[i])

@@ -83,6 +83,9 @@ func (p *parsed) inMemory() bool { return len(p.drives) > 0 && p.drives[0].Schem
 
 // openMembers opens the drives.
 func openMembers(ctx context.Context, p *parsed) ([]volume.Member, error) {
+	if err := p.checkFiles(); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
 	var members []volume.Member
 	for i, u := range p.drives {
 		open := openDrive
@@ -106,7 +109,7 @@ func (p *parsed) pacer(i int) soft.Pacer {
 }
 
 func openFile(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member, error) {
-	o := volume.FilesOptions{Threads: p.Threads, File: soft.FileOptions{BlockSize: u.BlockSize}}
+	o := volume.FilesOptions{Threads: p.Threads, Force: p.Force, File: soft.FileOptions{BlockSize: u.BlockSize}}
 	if p.model != nil {
 		o.Pacer = func(int) soft.Pacer { return p.pacer(i) }
 	}

@@ -17,6 +17,22 @@ type madeFile struct {
 	info fs.FileInfo
 }
 
+// checkFiles refuses files that would be extended and hold something else than a store,
+// before any of the store's files is made or extended.
+func (p *parsed) checkFiles() error {
+	if !p.Create || p.readOnly || p.Force {
+		return nil
+	}
+	var paths []string
+	var sizes []int64
+	for _, u := range p.drives {
+		if u.Scheme == drive.File {
+			paths, sizes = append(paths, u.Path), append(sizes, int64(u.Size))
+		}
+	}
+	return volume.CheckFiles(paths, sizes)
+}
+
 // makeFile makes the file of a drive, where that is asked for and nothing has its name.
 // What goes wrong is for the opening of the file to say.
 func (p *parsed) makeFile(u drive.URI) {

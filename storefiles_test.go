@@ -1,12 +1,16 @@
 package tritier_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/libnvm/volume"
 )
 
 // TestFailedCreateLeavesNoFile: files that were made for a store that came to nothing
@@ -37,5 +41,82 @@ func TestFailedCreateLeavesNoFile(t *testing.T) {
 	}
 	if text, err := os.ReadFile(file("mine")); err != nil || string(text[:8]) != "precious" {
 		t.Errorf("what was there: %q, %v", text, err)
+	}
+}
+
+// TestForeignFileIsUntouched: a file of somebody else is refused as it was, size and time
+// included, whatever its place in the store, and so are files beside it. It takes Force.
+func TestForeignFileIsUntouched(t *testing.T) {
+	for name, content := range map[string][]byte{
+		"a note": []byte("precious"), "no whole block": bytes.Repeat([]byte("x"), 70_001), "an ext file system": ext(1 << 20), "what begins with zeroes": append(make([]byte, 100_000), 1),
+	} {
+		for _, order := range []string{"mine", "empty,mine", "mine,new", "zeroes,new,mine"} {
+			dir := t.TempDir()
+			at := func(file string) string { return filepath.Join(dir, file) }
+			before := map[string]os.FileInfo{}
+			for file, bytes := range map[string][]byte{"mine": content, "empty": nil, "zeroes": make([]byte, 5000)} {
+				if err := errors.Join(os.WriteFile(at(file), bytes, 0o600), os.Chtimes(at(file), time.Unix(1, 0), time.Unix(1, 0))); err != nil {
+					t.Fatal(err)
+				}
+				before[file], _ = os.Stat(at(file))
+			}
+			var drives []string
+			for file := range strings.SplitSeq(order, ",") {
+				drives = append(drives, "file:"+at(file)+"?size=8MiB")
+			}
+			c := tritier.Config{Store: strings.Join(drives, ","), GPU: "none", Create: true, T1: 1 << 20, T2: 1 << 20}
+			m, err := tritier.Open(t.Context(), c)
+			if err == nil {
+				closeMemory(t, m)
+			}
+			var taken *volume.NotEmptyError
+			if !errors.As(err, &taken) || taken.Member != at("mine") {
+				t.Errorf("%s, %s: %v", name, order, err)
+			}
+			for file, was := range before {
+				if now, err := os.Stat(at(file)); err != nil || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) {
+					t.Errorf("%s, %s: %s was %d bytes of %v, and is %v, %v", name, order, file, was.Size(), was.ModTime(), now, err)
+				}
+			}
+			if got, err := os.ReadFile(at("mine")); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%s, %s: the content is another (%v)", name, order, err)
+			}
+			if _, err := os.Stat(at("new")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s, %s: a file was made: %v", name, order, err)
+			}
+			if c.Force = true; name == "a note" {
+				closeMemory(t, open(t, c))
+			}
+		}
+	}
+}
+
+// ext is the beginning of an ext file system.
+func ext(size int) []byte {
+	b := make([]byte, size)
+	b[1080], b[1081] = 0x53, 0xef
+	return b
+}
+
+// TestStoreKeepsItsSize: the size in a URI makes a file, or extends one of zeroes; the file of a
+// store stays as large as it is, and opens.
+func TestStoreKeepsItsSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	if err := os.WriteFile(path, make([]byte, 300_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []string{"8MiB", "16MiB"} {
+		closeMemory(t, open(t, tritier.Config{Store: "file:" + path + "?size=" + size, Create: true, T1: 1 << 20, T2: 1 << 20}))
+		if info, err := os.Stat(path); err != nil || info.Size() != 8<<20 {
+			t.Errorf("after %s: %v, %v", size, info, err)
+		}
+	}
+	c := tritier.Config{Store: "file:" + path + "?size=16MiB,file:" + path + "2?size=16MiB", GPU: "none", Create: true, T1: 1 << 20, T2: 1 << 20}
+	var taken *volume.NotEmptyError
+	if _, err := tritier.Open(t.Context(), c); !errors.As(err, &taken) || taken.Found != "a volume" {
+		t.Errorf("a drive too many: %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != 8<<20 {
+		t.Errorf("after it: %v, %v", info, err)
 	}
 }

@@ -117,6 +117,10 @@ func (b *ioBench) open(ctx context.Context, groups []ioGroup) error {
 	if errors.As(err, &exists) {
 		return fmt.Errorf("%w: bench io verifies every byte and so must fill drives first: add --write if what it holds may be lost", err)
 	}
+	var holds *drive.HoldsError
+	if errors.As(err, &holds) {
+		return notForced(holds)
+	}
 	discardUnless(b.f.keep, b.cpu.drives)
 	return err
 }

@@ -176,6 +176,10 @@ func (b *bench) open(c *cobra.Command) error {
 	if errors.As(err, &exists) {
 		return fmt.Errorf("%w: add --write if what it holds may be lost", err)
 	}
+	var holds *drive.HoldsError
+	if errors.As(err, &holds) {
+		return notForced(holds)
+	}
 	return err
 }
 

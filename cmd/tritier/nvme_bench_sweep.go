@@ -83,6 +83,11 @@ func (b *bench) chooseArea() error {
 	return nil
 }
 
+// notForced says what flag a drive that holds something takes.
+func notForced(e *drive.HoldsError) error {
+	return fmt.Errorf("%s holds a %s: it is not overwritten without --force", e.URI, e.What)
+}
+
 // mayOverwrite refuses a drive that holds something, and says what will be lost.
 func (b *bench) mayOverwrite(d *drive.Drive) error {
 	what, err := d.Content()
@@ -90,7 +95,7 @@ func (b *bench) mayOverwrite(d *drive.Drive) error {
 		return err
 	}
 	if what != "" && !b.f.drive.force {
-		return fmt.Errorf("%s holds a %s: it is not overwritten without --force", d.URI, what)
+		return notForced(&drive.HoldsError{URI: d.URI.String(), What: what})
 	}
 	if what != "" {
 		what = ", with its " + what

@@ -52,13 +52,16 @@ func (r *replayer) all(ctx context.Context) error {
 		return err
 	}
 	var failures []error
+	var out leftOut
 	for _, p := range paths {
 		err := ctx.Err()
 		if err == nil {
 			err = broken[p]
 		}
 		if err == nil {
-			err = r.one(ctx, p)
+			if err = r.one(ctx, p); ctx.Err() == nil {
+				out.replayed(r, p, err)
+			}
 		}
 		if err != nil && ctx.Err() != nil {
 			for _, f := range failures {
@@ -81,7 +84,7 @@ func (r *replayer) tryAll(ctx context.Context) (broken map[string]error, err err
 	if len(r.paths) < 2 {
 		return broken, nil
 	}
-	var told []string
+	var told leftOut
 	for _, p := range r.paths {
 		err := r.try(ctx, p)
 		if err != nil && ctx.Err() != nil {
@@ -89,15 +92,43 @@ func (r *replayer) tryAll(ctx context.Context) (broken map[string]error, err err
 		}
 		if err != nil && broken[p] == nil {
 			broken[p] = err
-			told = append(told, report.Printable(traceName(p))+" is left out, and the others are replayed: "+oneLine(err))
+			told.add(p, err)
 		}
 	}
 	if slices.ContainsFunc(r.paths, func(p string) bool { return broken[p] == nil }) {
-		for _, line := range told {
-			r.say("%s", line)
-		}
+		told.tell(r)
 	}
 	return broken, nil
+}
+
+// leftOut are lines about traces that fail, to be said once there are others that do not.
+type leftOut struct {
+	lines  []string
+	others bool // a trace was replayed
+}
+
+func (l *leftOut) add(path string, err error) {
+	l.lines = append(l.lines, report.Printable(traceName(path))+" is left out, and the others are replayed: "+oneLine(err))
+}
+
+func (l *leftOut) tell(r *replayer) {
+	for _, line := range l.lines {
+		r.say("%s", line)
+	}
+	l.lines = nil
+}
+
+// replayed notes how a trace went that could be opened: what is wrong further on, such as a file
+// that is cut off, shows only now.
+func (l *leftOut) replayed(r *replayer, path string, err error) {
+	if err != nil {
+		l.add(path, err)
+	} else {
+		l.others = true
+	}
+	if l.others {
+		l.tell(r)
+	}
 }
 
 // try opens one file of several.

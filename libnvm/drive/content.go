@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/tritier/tritier/internal/pci"
 	"github.com/tritier/tritier/libnvm"
@@ -55,9 +57,46 @@ func (d *Drive) head(q *libnvm.QueuePair, ns *libnvm.Namespace) (what string, er
 	if err := q.Do(&libnvm.Request{Op: libnvm.OpRead, NS: ns, Blocks: blocks, Mem: mem}); err != nil {
 		return "", err
 	}
-	head := mem.Bytes()[:int(blocks)*ns.BlockSize]
-	if bytes.HasPrefix(head, []byte(volumeMark)) {
+	return signature(bytes.NewReader(mem.Bytes()[:int(blocks)*ns.BlockSize]))
+}
+
+// signature names what somebody may miss among what is read.
+func signature(r io.ReaderAt) (string, error) {
+	mark := make([]byte, len(volumeMark))
+	if _, err := r.ReadAt(mark, 0); err == nil && string(mark) == volumeMark {
 		return "tritier volume", nil
 	}
-	return pci.Signature(bytes.NewReader(head))
+	return pci.Signature(r)
+}
+
+// mayExtend refuses to extend a file that holds what somebody may miss.
+func (u URI) mayExtend(r io.ReaderAt) (bool, error) {
+	what, err := signature(r)
+	if err == nil && what != "" {
+		err = &HoldsError{u.String(), what}
+	}
+	return err == nil, err
+}
+
+// checkFiles refuses files of a list before any of them is made or extended. What cannot be
+// looked at is for the opening to say.
+func checkFiles(us []URI, o Options) error {
+	for _, u := range us {
+		if u.Scheme != File || u.Size == 0 || o.Access != ReadWrite || o.Force {
+			continue
+		}
+		info, err := os.Stat(u.Path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() >= int64(u.Size) {
+			continue
+		}
+		f, err := os.Open(u.Path)
+		if err != nil {
+			continue
+		}
+		_, err = u.mayExtend(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -26,7 +26,8 @@ const (
 	// exist. Anything else is an *ExistsError.
 	FreshOnly
 	// ReadWrite writes to whatever is named, and creates or extends a file that
-	// has a size.
+	// has a size. One that holds what Drive.Content knows is not extended, a
+	// *HoldsError, unless Options.Force is set.
 	ReadWrite
 )
 
@@ -46,12 +47,14 @@ type Options struct {
 	// Faults, if set, gives the fault plan of drive number i of a list.
 	Faults func(i int) soft.Faults
 	Driver libnvm.Config
+	// Force has Bind take a drive, and ReadWrite extend a file, that holds data.
+	Force bool
 
 	// What follows is for nvme: only.
 
 	// Bind takes the drive from the kernel's driver and gives it back at Close.
 	// A drive that holds data is refused unless Force is set.
-	Bind, Force bool
+	Bind bool
 	// UnsafeRaw reaches the drive without VFIO and without an IOMMU,
 	// UnsafeNoIOMMU through VFIO without one; see raw.Warning for what they risk.
 	UnsafeRaw, UnsafeNoIOMMU bool
@@ -62,6 +65,14 @@ type ExistsError struct{ URI string }
 
 func (e *ExistsError) Error() string {
 	return e.URI + " exists and would be overwritten"
+}
+
+// HoldsError says that a file is not extended since it holds what somebody may miss.
+// It is unchanged.
+type HoldsError struct{ URI, What string }
+
+func (e *HoldsError) Error() string {
+	return fmt.Sprintf("%s holds a %s and would be overwritten", e.URI, e.What)
 }
 
 // Registers are controller properties as they were before the drive was brought up.
@@ -130,6 +141,9 @@ func OpenList(ctx context.Context, list string, o Options) ([]*Drive, error) {
 	}
 	if o.Model != nil && o.Model.Drives.Count%len(us) != 0 {
 		return nil, &URIError{list, fmt.Sprintf("model %s has %d drives, which cannot be shared out evenly to %d", o.Model.Name, o.Model.Drives.Count, len(us))}
+	}
+	if err := checkFiles(us, o); err != nil {
+		return nil, err
 	}
 	var ds []*Drive
 	for i, u := range us {

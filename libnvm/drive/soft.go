@@ -81,7 +81,15 @@ func (d *Drive) openFile(o Options) (store soft.Backend, block int, err error) {
 		return nil, 0, err
 	}
 	open := func(block int) (*soft.File, error) {
-		f, err := soft.OpenFile(d.URI.Path, soft.FileOptions{Size: int64(d.URI.Size), BlockSize: block, ReadOnly: o.Access == ReadOnly})
+		fo := soft.FileOptions{Size: int64(d.URI.Size), BlockSize: block, ReadOnly: o.Access == ReadOnly}
+		if !o.Force {
+			fo.MayExtend = d.URI.mayExtend
+		}
+		f, err := soft.OpenFile(d.URI.Path, fo)
+		var holds *HoldsError
+		if errors.As(err, &holds) {
+			return nil, holds
+		}
 		if err != nil {
 			return nil, d.fileError(err)
 		}

@@ -3,6 +3,7 @@ package soft
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,10 @@ type FileOptions struct {
 	// Size creates the file or extends it to this many bytes; 0 takes an
 	// existing file or device as it is. It never shrinks anything.
 	Size int64
+	// MayExtend, if set, is asked before a file that holds bytes is extended, under the
+	// file's lock: content is what it holds. If the answer is no it is taken as it is,
+	// after an error it is not opened. Nothing of it has changed by then.
+	MayExtend func(content io.ReaderAt) (bool, error)
 	// BlockSize is the namespace's block size: 512 when zero. O_DIRECT needs
 	// one that is a multiple of the device's; the size is rounded down to it.
 	BlockSize int
@@ -178,10 +183,9 @@ func (b *File) measure() error {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		if size < b.o.Size && !b.o.ReadOnly {
-			if err := b.f.Truncate(b.o.Size); err != nil {
-				return fmt.Errorf("soft: extend %s to %d bytes: %w", b.path, b.o.Size, err)
+			if size, err = b.extend(size); err != nil {
+				return err
 			}
-			size = b.o.Size
 		}
 	case mode&os.ModeDevice != 0 && mode&os.ModeCharDevice == 0:
 		if size, err = b.f.Seek(0, 2); err != nil {
@@ -197,6 +201,24 @@ func (b *File) measure() error {
 		return fmt.Errorf("soft: %s has %d bytes, less than one block of %d; give a size to create it", b.path, size, b.o.BlockSize)
 	}
 	return nil
+}
+
+// extend gives a regular file the size asked for, if it may have it, and returns its size.
+func (b *File) extend(size int64) (int64, error) {
+	if size > 0 && b.o.MayExtend != nil {
+		may, err := b.o.MayExtend(b.f)
+		if err != nil {
+			return 0, err
+		}
+		if !may {
+			b.o.Size = 0 // it is not asked for any more
+			return size, nil
+		}
+	}
+	if err := b.f.Truncate(b.o.Size); err != nil {
+		return 0, fmt.Errorf("soft: extend %s to %d bytes: %w", b.path, b.o.Size, err)
+	}
+	return b.o.Size, nil
 }
 
 // Size implements Backend.

@@ -3,6 +3,8 @@ package volume
 import (
 	"context"
 	"errors"
+	"io"
+	"slices"
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/libnvm"
@@ -12,6 +14,10 @@ import (
 // FilesOptions are the choices at OpenFiles.
 type FilesOptions struct {
 	File soft.FileOptions // of each file; Size creates it
+	// Force extends files to the size whatever they hold. Without it, one that holds a
+	// volume keeps its size, and one that is shorter and holds anything else
+	// gives a *NotEmptyError, unchanged.
+	Force bool
 	// Threads is the number of service threads per file: 1 when zero.
 	Threads int
 	// Model paces each file as one drive of it. Results are then modelled.
@@ -30,6 +36,11 @@ type FilesOptions struct {
 // for half a second on end, gives a *LockedError; one that this process has
 // opened already gives one that wraps ErrOpenHere. The context ends the controllers' threads.
 func OpenFiles(ctx context.Context, paths []string, o FilesOptions) ([]Member, error) {
+	if !o.Force && !o.File.ReadOnly {
+		if err := CheckFiles(paths, slices.Repeat([]int64{o.File.Size}, len(paths))); err != nil {
+			return nil, err
+		}
+	}
 	var members []Member
 	for i, path := range paths {
 		m, err := openFile(ctx, i, path, &o)
@@ -45,7 +56,11 @@ func OpenFiles(ctx context.Context, paths []string, o FilesOptions) ([]Member, e
 }
 
 func openFile(ctx context.Context, i int, path string, o *FilesOptions) (Member, error) {
-	f, forget, err := lockFile(ctx, path, o.File)
+	file := o.File
+	if !o.Force && file.MayExtend == nil {
+		file.MayExtend = func(content io.ReaderAt) (bool, error) { return mayExtend(path, content) }
+	}
+	f, forget, err := lockFile(ctx, path, file)
 	if err != nil {
 		return nil, err
 	}

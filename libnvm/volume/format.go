@@ -47,27 +47,33 @@ func (v *Volume) checkEmpty(i int, force bool) error {
 		}
 		head = append(head, p...)
 	}
-	if allZero(head) {
-		return nil
+	if found := foreign(head); found != "" {
+		return &NotEmptyError{v.meta[i].member.Name(), found}
 	}
-	found := "data of unknown kind"
+	return nil
+}
+
+// foreign names what the first 128 KiB of a member hold, "" when that is nothing.
+func foreign(head []byte) string {
 	switch {
+	case allZero(head):
+		return ""
 	case string(head[:8]) == labelMagic:
-		found = "a volume"
+		return "a volume"
 	case string(head[512:520]) == "EFI PART":
-		found = "a GUID partition table"
+		return "a GUID partition table"
 	case head[510] == 0x55 && head[511] == 0xaa:
-		found = "a partition table or boot sector"
+		return "a partition table or boot sector"
 	case binary.LittleEndian.Uint16(head[1080:]) == 0xef53:
-		found = "an ext file system"
+		return "an ext file system"
 	case string(head[:4]) == "XFSB":
-		found = "an XFS file system"
+		return "an XFS file system"
 	case string(head[dirOffset+64:dirOffset+72]) == "_BHRfS_M":
-		found = "a Btrfs file system"
+		return "a Btrfs file system"
 	case string(head[dirOffset:dirOffset+8]) == dirMagic:
-		found = "what is left of a volume"
+		return "what is left of a volume"
 	}
-	return &NotEmptyError{v.meta[i].member.Name(), found}
+	return "data of unknown kind"
 }
 
 // wipe clears the labels first, so that an old volume is gone before its

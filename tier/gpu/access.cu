@@ -10,6 +10,8 @@ TRITIER_EXPORT_CONST(report_named, kNamed);
 TRITIER_EXPORT_CONST(report_stop_at, offsetof(Report, stop));
 TRITIER_EXPORT_CONST(report_begun_at, offsetof(Report, begun));
 TRITIER_EXPORT_CONST(report_passed_at, offsetof(Report, passed));
+TRITIER_EXPORT_CONST(report_retries_at, offsetof(Report, retries));
+TRITIER_EXPORT_CONST(report_retried_at, offsetof(Report, retried));
 TRITIER_EXPORT_CONST(report_page_at, offsetof(Report, page));
 TRITIER_EXPORT_CONST(report_status_at, offsetof(Report, status));
 

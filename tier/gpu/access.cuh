@@ -20,9 +20,10 @@ struct alignas(128) Report {
     uint32_t stop;     // not 0: try nothing more; Engine.stop of batches is this word
     uint32_t begun;    // 1 once the first warp runs
     uint32_t passed;   // changes while a flush passes over pages, of which clean ones count nowhere else
-    uint32_t reserved;
+    uint32_t retries;  // of an access that a drive has refused, set by the host
     uint64_t page[kNamed];
     uint32_t status[kNamed];
+    uint32_t retried;  // accesses that were made again, each page of a warp's once
 };
 
 TRITIER_DEVICE void report_failure(Report* r, uint64_t page, uint32_t status) {
@@ -53,6 +54,40 @@ TRITIER_DEVICE bool given_up(const G& g, const Report* r) {
     return from_leader(g, stop) != 0;
 }
 
+constexpr uint32_t kDoNotRetry = 0x4000; // in the status field of a completion
+
+// passing says whether an access that ended so may do better when it is made again: a
+// drive has answered, with an error that it does not call lasting. Nothing of the access
+// was done then, and no command of it is left: it read its page, or it was to write a
+// victim, which is where it was. What nobody has answered is not repeated, since its
+// command may still be carried out, and since each try would take the deadline.
+TRITIER_DEVICE bool passing(uint32_t status) {
+    status = status >= kWriteBack ? status - kWriteBack : status;
+    return status != kTierOk && status < 2 * kDoNotRetry && (status & kDoNotRetry) == 0;
+}
+
+// try_again says whether the group makes accesses again, those of its lanes in again, after
+// so many tries. It looks at the report only when there are any.
+template <class G>
+TRITIER_DEVICE bool try_again(const G& g, Report* r, uint32_t tries, uint64_t page, bool again) {
+    if (!g.any(again)) {
+        return false;
+    }
+    uint32_t more = 0;
+    if (g.leads()) {
+        more = tries < load_relaxed_sys(&r->retries) && load_relaxed_sys(&r->stop) == 0 ? 1 : 0;
+    }
+    if (from_leader(g, more) == 0) {
+        return false;
+    }
+    uint32_t mates = same_lanes(g, again ? static_cast<uint32_t>(page) : kNone);
+    uint32_t pages = count_bits(g.ballot(again && g.lane() == lowest_bit(mates)));
+    if (g.leads()) {
+        atomic_add_relaxed_sys(&r->retried, pages);
+    }
+    return true;
+}
+
 // leave_out counts as failed what a warp does not try any more: each of n from at on,
 // in steps.
 template <class G>
@@ -63,6 +98,35 @@ TRITIER_DEVICE void leave_out(const G& g, Report* r, uint64_t at, uint64_t n, ui
     }
     if (g.leads()) {
         atomic_add_relaxed_sys(&r->failed, static_cast<uint32_t>(out));
+    }
+}
+
+// access_element reads element x of each lane in want to *mine, or writes it from there. Only
+// lanes whose access has failed make it again: an element that was written is not written
+// a second time, over what another kernel may have put there.
+template <class T, class G>
+TRITIER_DEVICE uint32_t access_element(const G& g, const Context<DriveStore>& t, const array_ref<T>& a, uint32_t op, uint64_t x, bool want, T* mine,
+                                       Report* report) {
+    uint32_t status = kTierOk;
+    for (uint32_t tries = 0;; tries++) {
+        uint32_t now = kTierOk;
+        if (op == kReadOp) {
+            T v = a.load(g, t, x, want, &now);
+            if (want && now == kTierOk) {
+                *mine = v;
+            }
+        } else {
+            T v{};
+            if (want) {
+                v = *mine;
+            }
+            now = a.store(g, t, x, v, want);
+        }
+        status = want ? now : status;
+        want = want && passing(now);
+        if (!try_again(g, report, tries, want ? a.page_of(x) : 0, want)) {
+            return status;
+        }
     }
 }
 
@@ -83,22 +147,11 @@ TRITIER_DEVICE void access_elements(const G& g, uint32_t warp, uint32_t warps, c
         uint64_t i = first + g.rank();
         bool want = i < n;
         uint64_t x = want ? index[i] : 0;
-        uint32_t status = kTierOk;
-        T* mine = reinterpret_cast<T*>(buffer) + i;
         if (op == kPrefetchOp) {
             a.prefetch(g, t, x, want);
-        } else if (op == kReadOp) {
-            T v = a.load(g, t, x, want, &status);
-            if (want && status == kTierOk) {
-                *mine = v;
-            }
-        } else {
-            T v{};
-            if (want) {
-                v = *mine;
-            }
-            status = a.store(g, t, x, v, want);
+            continue;
         }
+        uint32_t status = access_element(g, t, a, op, x, want, reinterpret_cast<T*>(buffer) + i, report);
         if (want && status != kTierOk) {
             report_failure(report, a.page_of(x), status);
         }
@@ -126,7 +179,10 @@ TRITIER_DEVICE void access_run(const G& g, uint32_t warp, uint32_t warps, const 
         from = from < first ? first : from;
         to = to > first + n ? first + n : to;
         T* at = reinterpret_cast<T*>(buffer) + (from - first);
-        uint32_t status = op == kReadOp ? bulk_read(g, t, a, from, to - from, at) : bulk_write(g, t, a, from, to - from, static_cast<const T*>(at));
+        uint32_t status = kTierOk, tries = 0;
+        do { // a page, of which nothing was moved when it fails
+            status = op == kReadOp ? bulk_read(g, t, a, from, to - from, at) : bulk_write(g, t, a, from, to - from, static_cast<const T*>(at));
+        } while (try_again(g, report, tries++, begin + k, passing(status)));
         if (g.leads() && status != kTierOk) {
             report_failure(report, begin + k, status);
         }
@@ -151,7 +207,11 @@ TRITIER_DEVICE void pin_all(const G& g, uint32_t warp, uint32_t warps, const Eng
             leave_out(g, report, i, n, warps, 1);
             return;
         }
-        Access a = acquire(g, t, pages[i], kReadOp);
+        Access a{};
+        uint32_t tries = 0;
+        do {
+            a = acquire(g, t, pages[i], kReadOp);
+        } while (try_again(g, report, tries++, pages[i], passing(a.status)));
         if (g.leads()) {
             frames[i] = a.status == kTierOk ? a.frame : kNone;
             if (a.status != kTierOk) {

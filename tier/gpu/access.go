@@ -43,7 +43,9 @@ func (e *Engine) shape(warps int) cuda.LaunchConfig {
 // Elements reads element index[i] of an array to place i of the buffer, writes it from
 // there, or brings its page to T1, for all i. On an *AccessError the others were done.
 //
-// Of this and the other batch calls: the end of ctx asks the kernel to end, and I/O
+// Of this and the other batch calls: Options.Retries says how often an access that a drive
+// has refused is made again, at once and by itself: nothing that was written is
+// written a second time. The end of ctx asks the kernel to end, and I/O
 // in flight to be the last. What is left out then is unknown. After an access that has
 // waited in vain for Options.Deadline the rest is not tried and counts as failed, so
 // that a batch over a dead drive ends soon. Where ctx has no deadline, a kernel that does
@@ -145,6 +147,7 @@ func (e *Engine) part(ctx context.Context, op tier.Op, buf Buffer, at, n int, la
 // needs no wait afterwards: batch calls return when their kernel has ended.
 func (e *Engine) call(ctx context.Context, s *cuda.Stream, launch func() error) error {
 	clear(e.shared.Bytes()[reportAt:mailboxAt])
+	binary.LittleEndian.PutUint32(e.shared.Bytes()[reportAt+reportRetriesAt:], uint32(e.o.Retries))
 	if s == nil {
 		if err := launch(); err != nil {
 			return err

@@ -15,20 +15,22 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:346887c6af96e9e89a88a22f6d4ec249edc9a9d933b3ddfcf541c3b1878e2572
+// sha256:ae7286a84707aea079a77a773d5b0d615fa88a520774b69eb3f9e00c60679d09
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte
 
 // The device's own values, from access.cu.
 const (
-	reportBytes    = 256
-	reportNamed    = 16
-	reportStopAt   = 16
-	reportBegunAt  = 20
-	reportPassedAt = 24
-	reportPageAt   = 32
-	reportStatusAt = 160
+	reportBytes     = 256
+	reportNamed     = 16
+	reportStopAt    = 16
+	reportBegunAt   = 20
+	reportPassedAt  = 24
+	reportRetriesAt = 28
+	reportRetriedAt = 224
+	reportPageAt    = 32
+	reportStatusAt  = 160
 )
 
 // The size of layout.ArrayRef is the one that the device was compiled with.

@@ -41,6 +41,11 @@ type Options struct {
 	// to others. One makes them sequential.
 	Warps int
 
+	// Retries is how often a batch call makes an access again that a drive has refused, with
+	// an error that it does not call lasting. Accesses that nobody has answered, and those of
+	// kernels of the program, are made once.
+	Retries int
+
 	Queues   int           // queue pairs in all; 0: 128, or 120 a drive
 	Deadline time.Duration // of every wait on the GPU; 5 s when 0
 	// Observe, if set, is told of accesses to pages, from one goroutine, while kernels
@@ -110,6 +115,7 @@ func (o *Options) check() error {
 		o.Warps = mostWarps
 	}
 	note(o.Warps < 1 || o.Warps > 1<<14, "%d warps: want 1 to %d", o.Warps, 1<<14)
+	note(o.Retries < 0 || o.Retries > 100, "%d retries: want 0 to 100", o.Retries)
 	note(o.GPU == nil, "no GPU")
 	note(!slices.Contains([]string{"", MovesAuto, MovesKernel, MovesCopyEngine}, o.Moves), "moves %q: want auto, kernel or copy-engine", o.Moves)
 	note(len(o.Drives) == 0, "no drives")

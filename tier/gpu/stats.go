@@ -17,6 +17,9 @@ type Stats struct {
 	// each took: bucket i those of 2^(i-1) to 2^i ns, the last all longer.
 	Moves   [layout.Edges][layout.Buckets]uint64
 	Mover   MoverStats
+	// Retries are accesses of batch calls that were made again. Counters have each try:
+	// one that has failed among Errors.
+	Retries uint64
 	Refits  uint64 // trusted fits in force
 	Samples uint64 // accesses that gmt-reuse was told of, and those that it was not in Device.DroppedSamples
 	// First error of all kernels, nil if there was none.
@@ -73,6 +76,7 @@ func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
 	if e.attend != nil {
 		s.Mover.CPU, s.Mover.Last = e.io.Served().CPU, e.attend.lastError()
 	}
+	s.Retries = e.retried
 	s.Counters, s.Refits, s.Samples = c, hot.ParamsVersion, hot.SampleTail
 	if hot.FirstError != 0 {
 		s.First = &PageError{hot.FirstError & 0xffffffff, Status(hot.FirstError >> 32).Err()}

@@ -118,6 +118,7 @@ func (e *Engine) wait(ctx context.Context, front *cuda.Event) error {
 		}
 		return errors.Join(watched, err)
 	}
+	e.retried += uint64(e.reportWord(reportRetriedAt))
 	e.refreshClock(ctx)
 	if err := e.observed(ctx); err != nil {
 		return err
