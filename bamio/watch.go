@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tritier/tritier/bamio/layout"
+	"github.com/tritier/tritier/internal/nap"
 	"github.com/tritier/tritier/libnvm"
 )
 
@@ -21,8 +22,13 @@ type WorkFunc func() (done bool, err error)
 // Query calls the function.
 func (f WorkFunc) Query() (done bool, err error) { return f() }
 
+// A nap lasts a small part of what the wait has lasted already, so that it ends at most
+// that part late. Those of a millisecond and more are timers, which end early when the
+// wait does.
 const (
-	firstNap   = 50 * time.Microsecond
+	napShare   = 16
+	firstNap   = 10 * time.Microsecond
+	shortNap   = time.Millisecond
 	longestNap = 2 * time.Millisecond
 	looksEach  = 20 // how often Watch looks within the time that makes a stall
 	maxLook    = 100 * time.Millisecond
@@ -64,23 +70,20 @@ type watcher struct {
 func (w *watcher) run(ctx context.Context) error {
 	limit := w.e.opts.Deadline + w.e.opts.Grace
 	every := min(max(limit/looksEach, firstNap), maxLook)
-	next := time.Now().Add(every)
-	for nap := firstNap; ; nap = min(nap*2, longestNap, every) {
+	start := time.Now()
+	next := start.Add(every)
+	for {
 		if done, err := w.work.Query(); done || err != nil {
 			return errors.Join(err, w.failures())
 		}
-		select {
-		case <-ctx.Done():
-			return w.stop(context.Cause(ctx), nil)
-		case <-w.e.life.ending:
-			return w.stop(ErrClosed, nil)
-		case <-time.After(nap):
+		if err := w.pause(ctx, min(max(time.Since(start)/napShare, firstNap), longestNap, every)); err != nil {
+			return w.stop(err, nil)
 		}
-		now := time.Now()
-		if now.Before(next) {
+		at := time.Now()
+		if at.Before(next) {
 			continue
 		}
-		next = now.Add(every)
+		next = at.Add(every)
 		w.health(ctx)
 		if err := w.look(ctx); err != nil {
 			return w.stop(&StallError{After: limit, Cause: err}, nil)
@@ -88,6 +91,29 @@ func (w *watcher) run(ctx context.Context) error {
 		if stuck := w.stuck(time.Now(), limit); len(stuck) > 0 {
 			return w.stop(nil, stuck)
 		}
+	}
+}
+
+// pause waits for d, and says why the wait for the work ends, if it does.
+func (w *watcher) pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-w.e.life.ending:
+		return ErrClosed
+	default:
+	}
+	if d < shortNap { // a timer takes a millisecond for it, when the program is idle otherwise
+		nap.For(d)
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-w.e.life.ending:
+		return ErrClosed
+	case <-time.After(d):
+		return nil
 	}
 }
 
@@ -223,7 +249,7 @@ func (w *watcher) stop(cause error, stuck []int) error {
 
 // await waits for the work for a bounded time.
 func (w *watcher) await(limit time.Duration) (ended bool, err error) {
-	for end := time.Now().Add(limit); ; time.Sleep(firstNap) {
+	for end := time.Now().Add(limit); ; nap.For(firstNap) {
 		if ended, err = w.work.Query(); ended || err != nil {
 			return true, err
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/tritier/tritier/internal/nap"
 )
 
 func TestStreams(t *testing.T) {
@@ -153,7 +155,7 @@ func TestNapsAreShort(t *testing.T) {
 	best := time.Hour
 	for range 20 {
 		start := time.Now()
-		nap(length)
+		nap.For(length)
 		best = min(best, time.Since(start))
 	}
 	if best < length || best > 5*length {

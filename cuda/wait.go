@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"time"
+
+	"github.com/tritier/tritier/internal/nap"
 )
 
 // The phases of a wait. Spinning sees the end at once; it is bounded, since a
@@ -59,7 +61,7 @@ func wait(ctx context.Context, call string, p polled) error {
 		if ctx.Err() != nil {
 			return deadline(ctx, p, start)
 		}
-		nap(min(max(time.Since(start)/napShare, firstNap), longNap))
+		nap.For(min(max(time.Since(start)/napShare, firstNap), longNap))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/tritier/tritier"
@@ -36,7 +37,7 @@ func want[T any](ps *plans, to **tritier.Array[T], name string, n uint64, values
 
 // fillBytes is the size of a batch of Setup and Verify: many pages, so that their
 // moves overlap.
-const fillBytes = 8 << 20
+const fillBytes = 32 << 20
 
 // perFill is fillBytes in elements: a power of two, so that batches end where
 // pages do and whole pages are written without being fetched.
@@ -49,20 +50,18 @@ func perFill[T any]() uint64 {
 	return n
 }
 
-// fill writes an array from its first element to its last.
+// fill writes an array from its first element to its last, while values are made for the
+// next batch.
 func fill[T any](ctx context.Context, b *base, a *tritier.Array[T], values func(first uint64, dst []T)) error {
 	var t T
-	buf := make([]T, min(a.Len(), perFill[T]()))
-	return batches(a.Len(), uint64(len(buf)), func(low, high uint64) error {
-		part := buf[:high-low]
+	return overlapped(a.Len(), perFill[T](), func(low uint64, part []T) error {
 		if values == nil {
 			clear(part)
-		} else {
-			if err := generated(ctx, low, part, values); err != nil {
-				return err
-			}
+			return nil
 		}
-		b.step((high - low) * uint64(unsafe.Sizeof(t)))
+		return generated(ctx, low, part, values)
+	}, func(low uint64, part []T) error {
+		b.step(uint64(len(part)) * uint64(unsafe.Sizeof(t)))
 		return a.Write(ctx, low, part)
 	})
 }
@@ -137,27 +136,38 @@ func compare[T comparable](ctx context.Context, b *base, a *tritier.Array[T], co
 		}
 		b.reference = reference
 	}
-	buf := make([]T, min(a.Len(), perFill[T]()))
-	var m *Mismatch
-	err := batches(a.Len(), uint64(len(buf)), func(low, high uint64) error {
-		got := buf[:high-low]
-		if err := a.Read(ctx, low, got); err != nil {
-			return err
-		}
-		for i, v := range got {
-			want := reference[low+uint64(i)]
-			if v == want {
-				continue
+	m := &Mismatch{Array: a.Name(), Of: a.Len()}
+	var mu sync.Mutex
+	err := overlapped(a.Len(), perFill[T](), func(low uint64, got []T) error {
+		return a.Read(ctx, low, got)
+	}, func(low uint64, got []T) error {
+		return parallel(ctx, uint64(len(got)), perPart, func(from, to uint64) {
+			if wrong, first := differ(got[from:to], reference[low+from:]); wrong > 0 {
+				mu.Lock()
+				defer mu.Unlock()
+				if at := low + from + first; m.Wrong == 0 || at < m.Index {
+					m.Index, m.Got, m.Want = at, got[from+first], reference[at]
+				}
+				m.Wrong += wrong
 			}
-			if m == nil {
-				m = &Mismatch{Array: a.Name(), Index: low + uint64(i), Got: v, Want: want, Of: a.Len()}
-			}
-			m.Wrong++
-		}
-		return nil
+		})
 	})
-	if err == nil && m != nil {
+	if err == nil && m.Wrong > 0 {
 		return m
 	}
 	return err
+}
+
+// differ counts the elements that differ, and says which one is the first.
+func differ[T comparable](got, want []T) (wrong, first uint64) {
+	for i, v := range got {
+		if v == want[i] {
+			continue
+		}
+		if wrong == 0 {
+			first = uint64(i)
+		}
+		wrong++
+	}
+	return wrong, first
 }

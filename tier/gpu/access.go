@@ -64,26 +64,17 @@ func (e *Engine) Elements(ctx context.Context, ref layout.ArrayRef, op tier.Op, 
 		return err
 	}
 	ref.Engine = uint64(e.batch.Ptr())
-	var failed AccessError
-	most := min(indexLength, stageBytes>>ref.ElementShift)
-	for at := 0; at < len(index); at += most {
-		part := index[at:min(at+most, len(index))]
+	most := uint64(min(indexLength, e.half()>>ref.ElementShift))
+	b := batch{e: e, op: op, buf: buf, shift: ref.ElementShift, n: uint64(len(index)), most: func(uint64) uint64 { return most },
+		left: func(n uint64) int { return int(n) }}
+	b.launch = func(at, n uint64, where cuda.Ptr) error {
 		list := e.index.Bytes()
-		for i, x := range part {
+		for i, x := range index[at : at+n] {
 			binary.LittleEndian.PutUint64(list[8*i:], x)
 		}
-		err := e.part(ctx, op, buf, at<<ref.ElementShift, len(part)<<ref.ElementShift, func(at cuda.Ptr, cfg cuda.LaunchConfig) error {
-			return e.k.AccessByIndex(e.stream, cfg, &ref, uint32(op), e.index.DevicePtr(), uint64(len(part)), at, e.report())
-		}, (len(part)+31)/32)
-		if !failed.take(err) {
-			return err
-		}
-		if failed.ended {
-			failed.Failed += len(index) - at - len(part)
-			break
-		}
+		return e.k.AccessByIndex(e.stream, e.shape(int(n+31)/32), &ref, uint32(op), e.index.DevicePtr(), n, where, e.report())
 	}
-	return failed.orNil()
+	return b.run(ctx)
 }
 
 // Run reads or writes n elements from number first on. Pages that a write covers
@@ -106,41 +97,14 @@ func (e *Engine) Run(ctx context.Context, ref layout.ArrayRef, op tier.Op, first
 		return err
 	}
 	ref.Engine = uint64(e.batch.Ptr())
-	var failed AccessError
 	each := uint64(e.o.PageSize) >> ref.ElementShift
-	most := uint64(stageBytes) >> ref.ElementShift // a multiple of a page's
-	for done := uint64(0); done < n; {
-		x := first + done
-		take := min(n-done, most-x%each)
-		err := e.part(ctx, op, buf, int(done<<ref.ElementShift), int(take<<ref.ElementShift), func(at cuda.Ptr, cfg cuda.LaunchConfig) error {
-			return e.k.AccessInRun(e.stream, cfg, &ref, uint32(op), x, take, at, e.report())
-		}, int(take/each)+2)
-		if !failed.take(err) {
-			return err
-		}
-		done += take
-		if failed.ended {
-			failed.Failed += int((n - done + each - 1) / each)
-			break
-		}
+	most := uint64(e.half()) >> ref.ElementShift // a multiple of a page's
+	b := batch{e: e, op: op, buf: buf, shift: ref.ElementShift, n: n, most: func(at uint64) uint64 { return most - (first+at)%each },
+		left: func(n uint64) int { return int((n + each - 1) / each) }}
+	b.launch = func(at, n uint64, where cuda.Ptr) error {
+		return e.k.AccessInRun(e.stream, e.shape(int(n/each)+2), &ref, uint32(op), first+at, n, where, e.report())
 	}
-	return failed.orNil()
-}
-
-// part moves bytes at..at+n of the buffer by one launch for so many warps.
-func (e *Engine) part(ctx context.Context, op tier.Op, buf Buffer, at, n int, launch func(cuda.Ptr, cuda.LaunchConfig) error, warps int) error {
-	where := buf.Device.Add(uint64(at))
-	staged := buf.Bytes != nil && op != tier.Prefetch
-	if staged {
-		where = e.stage.DevicePtr()
-		copy(e.stage.Bytes(), buf.Bytes[at:at+n]) // reads too: what fails keeps its value
-	}
-	err := e.call(ctx, buf.Stream, func() error { return launch(where, e.shape(warps)) })
-	var access *AccessError
-	if staged && op == tier.Read && (err == nil || errors.As(err, &access)) {
-		copy(buf.Bytes[at:at+n], e.stage.Bytes())
-	}
-	return err
+	return b.run(ctx)
 }
 
 // call launches behind what the caller's stream holds, and waits. The caller's stream

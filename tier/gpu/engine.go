@@ -48,8 +48,11 @@ type Engine struct {
 // ErrClosed is what a closed Engine answers.
 var ErrClosed = errors.New("the GPU engine is closed")
 
+// stageBytes is the size of each half of the stage of engines to come: a multiple of
+// every page's.
+var stageBytes = 8 << 20
+
 const (
-	stageBytes  = 8 << 20
 	indexLength = 1 << 16
 	openWithin  = time.Minute // for what kernels find at first, of gigabytes, beside kernels of others
 )
@@ -96,7 +99,7 @@ func (e *Engine) open(ctx context.Context, d decision) (err error) {
 	for _, m := range []struct {
 		to    **cuda.HostMemory
 		bytes uint64
-	}{{&e.shared, sharedBytes}, {&e.stage, stageBytes}, {&e.index, 8 * indexLength}} {
+	}{{&e.shared, sharedBytes}, {&e.stage, uint64(2 * stageBytes)}, {&e.index, 8 * indexLength}} {
 		if *m.to, err = e.ctx.AllocHost(m.bytes, 0); err != nil {
 			return err
 		}

@@ -36,6 +36,13 @@ func SetMoves(ring int, patience time.Duration) (undo func()) {
 	return func() { moveRing, movePatience = r, p }
 }
 
+// SetStage changes the size of each half of the stage of engines to come.
+func SetStage(bytes int) (undo func()) {
+	old := stageBytes
+	stageBytes = bytes
+	return func() { stageBytes = old }
+}
+
 // StopAttendant ends the CPU's part of moves, as a CPU does that has no time for it.
 func (e *Engine) StopAttendant() {
 	e.attend.end()

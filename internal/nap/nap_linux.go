@@ -1,4 +1,5 @@
-package cuda
+// Package nap sleeps for less than a millisecond.
+package nap
 
 import (
 	"runtime"
@@ -6,10 +7,10 @@ import (
 	"time"
 )
 
-// nap sleeps for d, which is short. time.Sleep would not do: on an otherwise
+// For sleeps for d, which is short. time.Sleep would not do: on an otherwise
 // idle program it waits in whole milliseconds, which is longer than most
 // copies take.
-func nap(d time.Duration) {
+func For(d time.Duration) {
 	// The sleep holds on to the processor until the runtime notices, so
 	// whoever is waiting for it goes first.
 	runtime.Gosched()
