@@ -15,8 +15,8 @@ type Stats struct {
 	Device   layout.Counts // as kernels have them, bytes by edge among them
 	// Moves are the pages that crossed each edge (t3-t2, t2-t3, t1-t2, t2-t1) by how long
 	// each took: bucket i those of 2^(i-1) to 2^i ns, the last all longer.
-	Moves   [layout.Edges][layout.Buckets]uint64
-	Mover   MoverStats
+	Moves [layout.Edges][layout.Buckets]uint64
+	Mover MoverStats
 	// Retries are accesses of batch calls that were made again. Counters have each try:
 	// one that has failed among Errors.
 	Retries uint64
