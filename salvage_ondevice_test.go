@@ -20,7 +20,7 @@ type mute struct {
 	silent, again atomic.Bool
 	resets        atomic.Int32
 	dropped       atomic.Int32 // writes after a reset that were not answered
-	written       func() // of each write after a reset, if not nil
+	written       func()       // of each write after a reset, if not nil
 }
 
 func (m *mute) fall(again bool) {
