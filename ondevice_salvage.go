@@ -48,10 +48,12 @@ func unanswered(err error) bool {
 func (o *onDevice) salvage(ctx context.Context, err error) error {
 	found, failed := o.e.Salvage(ctx, func() error { return o.v.Recover(context.WithoutCancel(ctx)) })
 	var running *gpu.RunningError
+	var reset *gpu.ResetError
 	switch {
-	case errors.As(failed, &running):
+	case failed == nil:
+	case errors.As(failed, &running), ctx.Err() != nil && !errors.As(failed, &reset):
 		return errors.Join(ErrNotClosed, err, failed)
-	case failed != nil:
+	default:
 		return errors.Join(err, failed)
 	}
 	o.resets.Add(1)

@@ -15,11 +15,23 @@ type Salvage struct {
 	at    []uint64 // their entries
 }
 
+// ResetError is a Salvage that has ended the GPU's I/O, and then could not have the
+// drives reset: nothing may be written.
+type ResetError struct{ Err error }
+
+// Error says what was wanted.
+func (e *ResetError) Error() string {
+	return fmt.Sprintf("the drives could not be reset, to write what kernels could not: %v", e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *ResetError) Unwrap() error { return e.Err }
+
 // Salvage ends the GPU's I/O for good, and finds the pages whose newest bytes T3 lacks; they stay
 // where they are until Close. reset has to reset the drives, so that no earlier write of a
-// page can come after that of the CPU; after its error nothing may be written. No
-// kernel may run: a *RunningError, after which the engine is as it was. From here on batch
-// calls answer ErrClosed.
+// page can come after that of the CPU; where it fails the error is a *ResetError. No
+// kernel may run: a *RunningError, after which the engine is as it was, as after the end of
+// ctx. From here on batch calls answer ErrClosed.
 func (e *Engine) Salvage(ctx context.Context, reset func() error) (*Salvage, error) {
 	if err := e.mu.enter(ctx); err != nil {
 		return nil, err
@@ -48,7 +60,7 @@ func (e *Engine) Salvage(ctx context.Context, reset func() error) (*Salvage, err
 	}
 	e.retired = true
 	if err := e.io.Retire(reset); err != nil {
-		return nil, fmt.Errorf("the drives could not be reset, to write what kernels could not: %w", err)
+		return nil, &ResetError{err}
 	}
 	return s, nil
 }
