@@ -31,6 +31,10 @@ type onDevice struct {
 	known  atomic.Pointer[[]deviceArray] // a copy of arrays, for whoever must not wait for mu
 	last   atomic.Pointer[gpu.Stats]     // of the closed engine
 	again  atomic.Uint64                 // pages that flushes have tried again
+	resets atomic.Uint64                 // of the drives, by a salvage
+	saved  atomic.Uint64                 // pages that it has written
+	v      *volume.Volume
+	rest   *salvage // that a Close has begun
 }
 
 type deviceArray struct {
@@ -44,7 +48,7 @@ func openOnDevice(ctx context.Context, p *parsed, v *volume.Volume) (*onDevice, 
 	if err != nil {
 		return nil, fmt.Errorf("engine gpu: %w", err)
 	}
-	o := &onDevice{cfg: p}
+	o := &onDevice{cfg: p, v: v}
 	if o.ctx, err = openGPU(p.Driver, p.GPU); err != nil {
 		return nil, fmt.Errorf("engine gpu: %w", err)
 	}
@@ -315,9 +319,13 @@ func (o *onDevice) check() error {
 	return ErrClosed
 }
 
-// finish flushes. What could not be written is lost only if another try would not write
+// finish flushes. What drives have not answered is written after a reset of them, by the CPU.
+// What could not be written is lost only if another try would not write
 // it either: not when ctx has ended, or when kernels still run or leave no room.
 func (o *onDevice) finish(ctx context.Context) error {
+	if o.rest != nil {
+		return o.rest.write(ctx)
+	}
 	err := o.flushAnswered(ctx)
 	var failed *cuda.Error
 	if errors.As(err, &failed) && o.ctx.Err() == nil {
@@ -327,6 +335,9 @@ func (o *onDevice) finish(ctx context.Context) error {
 	var hang *gpu.HangError
 	if err != nil && (ctx.Err() != nil || errors.As(err, &running) || errors.As(err, &hang)) {
 		return errors.Join(ErrNotClosed, err)
+	}
+	if unanswered(err) {
+		return o.salvage(ctx, err)
 	}
 	return err
 }
@@ -388,7 +399,8 @@ func (o *onDevice) stats() Stats {
 		return Stats{}
 	}
 	var h host.Stats
-	h.Counters, h.Flushed, h.Retries = s.Counters, s.Device.Flushed, s.Retries+o.again.Load()
+	h.Counters, h.Flushed, h.Retries = s.Counters, s.Device.Flushed+o.saved.Load(), s.Retries+o.again.Load()
+	h.Recoveries = o.resets.Load()
 	page := uint64(o.cfg.PageSize)
 	for i, n := range []uint64{s.Device.BytesT3Read, s.Device.BytesT3Write, s.Device.BytesDemoted, s.Device.BytesPromoted} {
 		moves := host.Histogram(s.Moves[i])

@@ -17,20 +17,19 @@ type madeFile struct {
 	info fs.FileInfo
 }
 
-// checkFiles refuses files that would be extended and hold something else than a store,
-// before any of the store's files is made or extended.
+// checkFiles refuses files that hold something else than a store, before any of the store's
+// files is made or extended.
 func (p *parsed) checkFiles() error {
 	if !p.Create || p.readOnly || p.Force {
 		return nil
 	}
 	var paths []string
-	var sizes []int64
 	for _, u := range p.drives {
 		if u.Scheme == drive.File {
-			paths, sizes = append(paths, u.Path), append(sizes, int64(u.Size))
+			paths = append(paths, u.Path)
 		}
 	}
-	return volume.CheckFiles(paths, sizes)
+	return volume.CheckFiles(paths)
 }
 
 // makeFile makes the file of a drive, where that is asked for and nothing has its name.

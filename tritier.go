@@ -125,7 +125,8 @@ func (m *Memory) Check() error {
 	return m.eng.check()
 }
 
-// Close flushes, closes the store and frees the tiers. Its error says what could not
+// Close flushes, closes the store and frees the tiers. A drive that leaves writes unanswered is
+// reset, and they are written then. Its error says what could not
 // be written: it is lost. When ctx ends before all was written, or kernels still run,
 // the Memory stays open and Close can be called again. A Close after one that closed
 // the Memory does nothing. Every other call answers ErrClosed then, but for those without

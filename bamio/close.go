@@ -21,6 +21,37 @@ import (
 func (e *Engine) Close() error {
 	e.life.closeMu.Lock()
 	defer e.life.closeMu.Unlock()
+	if err := e.quiesce(); err != nil {
+		return err
+	}
+	return e.release()
+}
+
+// Retire is the first part of Close, for an engine whose drives do not answer: the GPU's I/O
+// ends for good, so that no command of it moves data any more, and the CPU can do I/O
+// in its stead. Kernels are asked to end and waited for as in Close, queue pairs are deleted,
+// and reset then resets the drives, which ends what they did not give up. The payload memory
+// stays, to be read, until Close; other methods answer ErrClosed. After a *BusyError nothing was
+// given up. After another error drives may still move data.
+func (e *Engine) Retire(reset func() error) error {
+	e.life.closeMu.Lock()
+	defer e.life.closeMu.Unlock()
+	if err := e.quiesce(); err != nil {
+		return err
+	}
+	err := e.unregisterQueues() // before a reset gives the rings other memory
+	e.deleteQueues()
+	if failed := reset(); failed != nil {
+		return errors.Join(failed, err)
+	}
+	for _, p := range e.ports {
+		p.held = nil
+	}
+	return err
+}
+
+// quiesce asks kernels to end, and waits until nobody uses the engine. The caller has closeMu.
+func (e *Engine) quiesce() error {
 	if e.control != nil {
 		store32(e.control.Bytes(), stopAt, 1)
 	}
@@ -40,7 +71,7 @@ func (e *Engine) Close() error {
 	case <-ctx.Done():
 		return &BusyError{"close", "methods of the engine are", time.Since(begun).Round(time.Millisecond), nil}
 	}
-	return e.release()
+	return nil
 }
 
 // release gives everything back that is there, in the reverse order of Open. It

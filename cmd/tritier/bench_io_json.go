@@ -39,7 +39,7 @@ func (r *ioReport) json(w io.Writer) error {
 	}
 	if r.faults != nil {
 		doc["faults"], doc["fault_hits"] = r.f.faults, r.faults.fired()
-		doc["errors_as_injected"] = r.faults.judge(r.errorsSeen(), r.f.timeout) == nil
+		doc["errors_as_injected"] = r.faults.judge(r.errorsSeen(), r.f.timeout, r.f.depth-1) == nil
 	}
 	rows := []map[string]any{}
 	for i := range r.rows {

@@ -149,7 +149,7 @@ func (r *ioReport) verdict() error {
 	if r.faults == nil || r.failed || r.interrupted {
 		return nil
 	}
-	return r.faults.judge(r.errorsSeen(), r.f.timeout)
+	return r.faults.judge(r.errorsSeen(), r.f.timeout, r.f.depth-1)
 }
 
 // errorsSeen counts the I/Os of all rows that failed, by status.

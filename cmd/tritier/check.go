@@ -133,7 +133,11 @@ func (k *checkReport) text(out io.Writer) error {
 		sums = "made without checksums: that every page can be read is all that is known"
 	}
 	_, _ = fmt.Fprintf(w, "store %s, %s\n%s of %v, %s\n", k.UUID, k.store, plural(k.Pages, "page"), k.PageSize, sums) // Flush reports errors
-	if r := k.Recovery; r.Unclean {
+	switch r := k.Recovery; {
+	case r.Uncertain:
+		_, _ = fmt.Fprintf(w, "whether %s closed it is not known: the copy of the directory that would say so is damaged%s\n", r.LastOwner,
+			map[bool]string{true: "; no page was being written"}[k.Checksums])
+	case r.Unclean:
 		_, _ = fmt.Fprintf(w, "not closed by %s: %s were being written, %s have their new contents, %s are torn\n",
 			r.LastOwner, plural(uint64(r.Pages), "page"), units.FormatCount(uint64(r.New)), units.FormatCount(uint64(r.Torn)))
 	}
@@ -197,6 +201,6 @@ func (k *checkReport) json(w io.Writer) error {
 		"arrays": arrays, "damage": damage, "clean": k.complete && k.OK(k.f.repair), "complete": k.complete,
 		"pages_read": s.Pages, "corrupt": s.Corrupt, "torn": s.Torn, "unreadable": s.Failed, "repair": k.f.repair,
 		"checksum_copies_damaged": s.Repaired, "superblock_copies_damaged": s.Superblocks, "directory_copies_damaged": s.Directories,
-		"recovery": map[string]any{"unclean": r.Unclean, "last_owner": r.LastOwner, "pages": r.Pages, "new": r.New, "torn": r.Torn},
+		"recovery": map[string]any{"unclean": r.Unclean, "uncertain": r.Uncertain, "last_owner": r.LastOwner, "pages": r.Pages, "new": r.New, "torn": r.Torn},
 	})
 }

@@ -19,26 +19,40 @@ data, and I/O that hangs.`
 // timedOut is how the CPU's I/Os are counted that ended at their deadline.
 const timedOut = "timed out"
 
+// expectation is what the faults that were injected explain.
+type expectation struct {
+	injected map[string]uint64 // I/Os by status
+	late     uint64            // I/Os that may have ended at their deadline: one for each command
+	dropped  bool              // commands were lost
+}
+
 // judge compares the errors that were seen, by status, with the faults that were
-// injected, and is the error that a difference is. deadline is that of one I/O.
-func (w *faultSwitch) judge(seen map[string]uint64, deadline time.Duration) error {
-	injected, mayBeLate, lost := w.expected(deadline)
+// injected, and is the error that a difference is. deadline is that of one I/O, places
+// how many are in flight in a queue: only when so many are kept does another find no place.
+func (w *faultSwitch) judge(seen map[string]uint64, deadline time.Duration, places int) error {
+	x := w.expected(deadline)
 	var wrong []string
+	late := uint64(0)
 	for _, kind := range slices.Sorted(maps.Keys(seen)) {
 		n := seen[kind]
-		want, asked := injected[kind]
-		switch late := kind == timedOut || kind == bamio.Timeout.String() || kind == bamio.Busy.String(); {
-		case late && mayBeLate:
-			lost = true
-		case late || !asked:
+		want, asked := x.injected[kind]
+		switch unanswered := kind == timedOut || kind == bamio.Timeout.String(); {
+		case unanswered && x.late > 0:
+			late += n
+		case kind == bamio.Busy.String() && places > 0 && x.late >= uint64(places):
+		case !asked:
 			wrong = append(wrong, fmt.Sprintf("%s ended with %q, which no injected fault explains", plural(n, "I/O"), kind))
 		case n > want:
 			wrong = append(wrong, fmt.Sprintf("%s ended with %q, where %s injected", plural(n, "I/O"), kind, wasOrWere(want)))
 		}
 	}
+	if late > x.late {
+		wrong = append(wrong, fmt.Sprintf("%s ended at the deadline, where only %s not answered in time by request", plural(late, "I/O"), wasOrWere(x.late)))
+	}
+	lost := x.dropped || late > 0
 	// A command that was dropped or given up takes its status with it.
-	for _, kind := range slices.Sorted(maps.Keys(injected)) {
-		if want, n := injected[kind], seen[kind]; n < want && !lost {
+	for _, kind := range slices.Sorted(maps.Keys(x.injected)) {
+		if want, n := x.injected[kind], seen[kind]; n < want && !lost {
 			wrong = append(wrong, fmt.Sprintf("%q was injected into %s, of which only %s ended so", kind, plural(want, "I/O"), units.FormatCount(n)))
 		}
 	}
@@ -55,10 +69,10 @@ func wasOrWere(n uint64) string {
 	return units.FormatCount(n) + " were"
 }
 
-// expected is how often each status was injected, whether I/Os may have ended at
-// their deadline for it, and whether commands were lost.
-func (w *faultSwitch) expected(deadline time.Duration) (injected map[string]uint64, late, lost bool) {
-	injected = map[string]uint64{}
+// expected adds up what was injected. A command that was dropped, or delayed for too long,
+// ends one I/O at its deadline at most.
+func (w *faultSwitch) expected(deadline time.Duration) expectation {
+	x := expectation{injected: map[string]uint64{}}
 	hits := make([]uint64, len(w.rules))
 	for _, p := range w.plans {
 		for i, n := range p.Fired() {
@@ -66,17 +80,22 @@ func (w *faultSwitch) expected(deadline time.Duration) (injected map[string]uint
 		}
 	}
 	var delay time.Duration
+	delayed := uint64(0)
 	for i := range w.rules {
 		f := &w.rules[i].Fault
 		switch {
 		case f.Status != 0:
-			injected[f.Status.String()] += hits[i]
+			x.injected[f.Status.String()] += hits[i]
 		case f.Drop && hits[i] > 0:
-			late, lost = true, true
-		case hits[i] > 0:
+			x.late += hits[i]
+			x.dropped = true
+		case f.Delay > 0 && hits[i] > 0:
 			delay += f.Delay // rules add up
+			delayed += hits[i]
 		}
 	}
-	// The other half of the deadline is what I/O takes anyway.
-	return injected, late || delay >= deadline/2, lost
+	if delay >= deadline/2 { // the other half is what I/O takes anyway
+		x.late += delayed
+	}
+	return x
 }

@@ -41,15 +41,31 @@ func TestJudgeFaults(t *testing.T) {
 		{"error=1,drop=1", map[string]uint64{late: 10}, ""},
 		{"error=1,drop=1", map[string]uint64{unread: 3, timedOut: 7}, ""},
 		{"drop=1", map[string]uint64{late: 9, bamio.Busy.String(): 1}, ""},
+		{"drop=1", map[string]uint64{late: 11}, "11 I/Os ended at the deadline, where only 10 were not answered in time by request"},
+		{"drop=1", map[string]uint64{late: 6, timedOut: 5}, "11 I/Os ended at the deadline"},
+		{"drop=1,delay:1s=1", map[string]uint64{late: 20}, ""},
+		{"drop=1,delay:1ms=1", map[string]uint64{late: 11}, "11 I/Os ended at the deadline"},
+		{"delay:1s=1", map[string]uint64{late: 11}, "11 I/Os ended at the deadline"},
+		{"duplicate=1,reorder=1", map[string]uint64{late: 1}, "which no injected fault explains"},
 		{"drop=1", map[string]uint64{"the queue has failed before": 10}, "which no injected fault explains"},
 		{"delay:1ms=1", map[string]uint64{timedOut: 1}, `1 I/O ended with "timed out", which no injected`},
 		{"delay:1s=1,error=1", map[string]uint64{timedOut: 10}, ""},
 		{"duplicate=1,reorder=1,torn=1", nil, ""},
 		{"duplicate=1,reorder=1,torn=1", map[string]uint64{"Aborted": 1}, "which no injected fault explains"},
 	} {
-		err := fire(t, c.plan, 10).judge(c.seen, time.Second)
+		err := fire(t, c.plan, 10).judge(c.seen, time.Second, 10)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s, %v: %v; want %q", c.plan, c.seen, err, c.want)
+		}
+	}
+}
+
+// Nobody finds a queue full whose commands were not all kept.
+func TestJudgeBusy(t *testing.T) {
+	busy := map[string]uint64{bamio.Busy.String(): 3}
+	for places, ok := range map[int]bool{10: true, 11: false, 0: false} {
+		if err := fire(t, "drop=1", 10).judge(busy, time.Second, places); (err == nil) != ok {
+			t.Errorf("10 dropped, %d places: %v", places, err)
 		}
 	}
 }

@@ -206,7 +206,7 @@ func (b *bench) verdict(whole bool) error {
 		}
 	}
 	if whole && b.faults != nil {
-		return b.faults.judge(b.seen, b.f.timeout)
+		return b.faults.judge(b.seen, b.f.timeout, 0)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (r *benchReport) json(w io.Writer) error {
 	}
 	if b.faults != nil {
 		doc["faults"], doc["fault_hits"] = b.f.faults, b.faults.fired()
-		doc["errors_as_injected"] = b.faults.judge(b.seen, b.f.timeout) == nil
+		doc["errors_as_injected"] = b.faults.judge(b.seen, b.f.timeout, 0) == nil
 	}
 	rows := []map[string]any{}
 	for i := range b.rows {

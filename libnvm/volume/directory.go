@@ -123,6 +123,16 @@ func decodeDirectory(uuid [16]byte, p []byte, pages uint64) *directory {
 	return d
 }
 
+// closing says whether a slot that is not valid may have said, before it was damaged, that the
+// volume was closed after the directory d: what can be read of it does not say otherwise.
+func (d *directory) closing(uuid [16]byte, p []byte) bool {
+	var h dirHeader
+	if _, err := binary.Decode(p, binary.LittleEndian, &h); err != nil || string(h.Magic[:]) != dirMagic || h.UUID != uuid {
+		return true
+	}
+	return h.Open == 0 && h.Generation > d.generation
+}
+
 func text(p []byte) string { return string(bytes.TrimRight(p, "\x00")) }
 
 // newer picks the valid directory with the higher generation.

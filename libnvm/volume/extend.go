@@ -4,27 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// CheckFiles refuses, with a *NotEmptyError, what OpenFiles would refuse to extend, before
-// any file of a list is: call it when the files are opened one by one. It changes nothing.
-// What cannot be looked at, or is in use, is for OpenFiles to report. A size of 0
-// leaves a file out.
-func CheckFiles(paths []string, sizes []int64) error {
-	for i, path := range paths {
-		if sizes[i] == 0 {
-			continue
-		}
-		if err := checkFile(path, sizes[i]); err != nil {
+// CheckFiles refuses, with a *NotEmptyError, files that hold something else than a volume, as
+// Create without Force does: before any file of a list is made or extended. It changes
+// nothing. What cannot be looked at, or is in use, is for OpenFiles to report.
+func CheckFiles(paths []string) error {
+	for _, path := range paths {
+		if err := checkFile(path, math.MaxInt64); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// checkFile refuses a file of less than size bytes.
 func checkFile(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/tritier/tritier/internal/servicetime"
 	"github.com/tritier/tritier/libnvm"
@@ -36,8 +35,11 @@ type FilesOptions struct {
 // for half a second on end, gives a *LockedError; one that this process has
 // opened already gives one that wraps ErrOpenHere. The context ends the controllers' threads.
 func OpenFiles(ctx context.Context, paths []string, o FilesOptions) ([]Member, error) {
-	if !o.Force && !o.File.ReadOnly {
-		if err := CheckFiles(paths, slices.Repeat([]int64{o.File.Size}, len(paths))); err != nil {
+	for _, path := range paths { // before any is extended
+		if o.Force || o.File.ReadOnly {
+			break
+		}
+		if err := checkFile(path, o.File.Size); err != nil {
 			return nil, err
 		}
 	}

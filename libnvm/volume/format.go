@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // format writes an empty volume. The labels come last, and Open needs all of
@@ -177,28 +178,47 @@ func readLabel(m Member, bound *patience) (*label, error) {
 
 // load reads the directory and recovers a volume that was not closed.
 func (v *Volume) load() error {
-	p, err := v.meta[0].read(dirOffset, dirSlot)
-	if err != nil {
-		return err
+	var slots [2][]byte
+	var have [2]*directory
+	for i := range slots {
+		p, err := v.meta[0].read(slotOffset(uint64(i)), dirSlot)
+		if err != nil {
+			return err
+		}
+		slots[i] = bytes.Clone(p)
+		have[i] = decodeDirectory(v.label.UUID, p, v.Pages())
 	}
-	a := decodeDirectory(v.label.UUID, p, v.Pages())
-	if p, err = v.meta[0].read(dirOffset+dirSlot, dirSlot); err != nil {
-		return err
-	}
-	b := decodeDirectory(v.label.UUID, p, v.Pages())
-	v.dir = newer(a, b)
+	v.dir = newer(have[0], have[1])
 	if v.dir == nil {
 		return &FormatError{v.members[0].Name(), "both copies of the array directory are damaged"}
 	}
-	if !v.dir.open && (a == nil || b == nil) { // open: a crash may have cut it
+	damaged := slices.Index(have[:], nil)
+	doubt := false
+	if damaged >= 0 && v.dir.open {
+		var err error
+		if doubt, err = v.mayBeClosed(slots[damaged]); err != nil {
+			return err
+		}
+	}
+	if damaged >= 0 && (doubt || !v.dir.open) { // else a crash may have cut it
 		v.dirFaults = 1
 	}
-	v.recovery = Recovery{Unclean: v.dir.open, LastOwner: v.dir.owner}
-	if v.dir.open && v.readOnly {
+	v.recovery = Recovery{Unclean: v.dir.open, Uncertain: doubt, LastOwner: v.dir.owner}
+	if v.dir.open && v.readOnly && !doubt {
 		return &UncleanError{v.members[0].Name(), v.dir.owner}
 	}
-	if v.dir.open && v.Checksums() {
+	if v.dir.open && v.Checksums() && !v.readOnly {
 		return v.recover()
 	}
 	return nil
+}
+
+// mayBeClosed says whether the damaged slot of the directory may have said that the volume
+// was closed after the other one was written. Then nothing is in the log.
+func (v *Volume) mayBeClosed(slot []byte) (bool, error) {
+	if !v.dir.closing(v.label.UUID, slot) || !v.Checksums() {
+		return v.dir.closing(v.label.UUID, slot), nil
+	}
+	intents, err := v.intents()
+	return len(intents) == 0, err
 }

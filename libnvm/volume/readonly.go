@@ -23,7 +23,8 @@ func (e *UncleanError) Error() string {
 // OpenReadOnly opens a volume without writing anything: members may be read-only.
 // Arrays can be opened and read, and Scrub works, but ScrubReport.Repaired counts what
 // it would repair; all changes
-// give ErrReadOnly. A volume that was not closed properly gives an *UncleanError. On
+// give ErrReadOnly. A volume that was not closed properly gives an *UncleanError, one of which
+// that is not known (Recovery.Uncertain) opens. On
 // success the volume owns the members.
 func OpenReadOnly(members []Member) (*Volume, error) {
 	return OpenWith(members, OpenOptions{ReadOnly: true})

@@ -5,6 +5,16 @@ import (
 	"slices"
 )
 
+// intents are those in the log of the directory's epoch.
+func (v *Volume) intents() ([]intent, error) {
+	p, err := v.meta[0].read(v.logOffset(v.dir.epoch), int(v.label.LogHalf))
+	if err != nil {
+		return nil, err
+	}
+	list, _ := decodeIntents(v.label.UUID, int(v.label.LogUnit), v.dir.epoch, v.Pages(), bytes.Clone(p))
+	return list, nil
+}
+
 // recover brings the checksum table of a volume that was not closed up to date.
 // For every page in the intent log it compares the page with the recorded
 // checksum and with those that were announced: the page is old, new, or torn.
@@ -13,11 +23,10 @@ import (
 func (v *Volume) recover() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	p, err := v.meta[0].read(v.logOffset(v.dir.epoch), int(v.label.LogHalf))
+	intents, err := v.intents()
 	if err != nil {
 		return err
 	}
-	intents, _ := decodeIntents(v.label.UUID, int(v.label.LogUnit), v.dir.epoch, v.Pages(), bytes.Clone(p))
 	if err := v.repairTable(); err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@ type ScrubReport struct {
 	// block that lost both are counted as failed besides.
 	Repaired uint64
 	// Superblocks and Directories are how many copies of those the storage had
-	// damaged: the former are written anew, the latter were when Open wrote both.
+	// damaged, or of a directory perhaps a crash (Recovery.Uncertain): the former are
+	// written anew, the latter were when Open wrote both.
 	Superblocks uint64
 	Directories uint64
 }

@@ -94,3 +94,117 @@ func TestScrubRestoresCopies(t *testing.T) {
 		}
 	}
 }
+
+// TestNewestDirectoryLost: a volume that was closed, and lost the copy of its directory that
+// says so, is not called one that was left open: it can be read and checked, and one copy is
+// damaged. Where pages were being written, or the copy said otherwise, it was not closed.
+func TestNewestDirectoryLost(t *testing.T) {
+	damage := map[string]func(slot []byte){
+		"zeroes":       func(slot []byte) { clear(slot) },
+		"a byte":       func(slot []byte) { slot[7000] ^= 1 },
+		"its head":     func(slot []byte) { clear(slot[:512]) },
+		"another's":    func(slot []byte) { slot[16] ^= 1 },
+		"no magic":     func(slot []byte) { slot[0] ^= 1 },
+		"its checksum": func(slot []byte) { slot[dirSlot-1] ^= 1 },
+	}
+	for what, harm := range damage {
+		for _, checksums := range []bool{true, false} {
+			r := newRig(t, 1, 3<<20, 3<<20)
+			writeArray(t, create(t, r, options(checksums)))
+			harm(newestSlot(r))
+			before := bytes.Clone(r.disks[0].durable)
+			v, err := OpenReadOnly(r.members(-1))
+			if err != nil {
+				t.Errorf("%s, checksums %v: %v", what, checksums, err)
+				continue
+			}
+			if c := v.Recovery(); !c.Unclean || !c.Uncertain || c.LastOwner == "" {
+				t.Errorf("%s, checksums %v: %+v", what, checksums, c)
+			}
+			want := ScrubReport{Pages: 20, Directories: 1}
+			if rep, err := v.Scrub(t.Context(), nil); err != nil || rep != want {
+				t.Errorf("%s, checksums %v: scrub: %+v, %v", what, checksums, rep, err)
+			}
+			must(t, v.Close())
+			if !bytes.Equal(r.disks[0].durable, before) {
+				t.Errorf("%s, checksums %v: the disk was written to", what, checksums)
+			}
+			v = reopen(t, r)
+			if rep, err := v.Scrub(t.Context(), nil); err != nil || rep != want || !v.Recovery().Uncertain {
+				t.Errorf("%s, checksums %v: scrub of what was opened for writing: %+v, %v", what, checksums, rep, err)
+			}
+			must(t, v.Close())
+			v = reopen(t, r)
+			if rep, err := v.Scrub(t.Context(), nil); err != nil || rep.Copies() != 0 || v.Recovery().Unclean {
+				t.Errorf("%s, checksums %v: after the repair: %+v, %v, %+v", what, checksums, rep, err, v.Recovery())
+			}
+			must(t, v.Close())
+		}
+	}
+}
+
+// writeArray makes an array of 20 pages, writes it and closes the volume.
+func writeArray(t *testing.T, v *Volume) {
+	t.Helper()
+	a, err := v.CreateArray("a", 20)
+	must(t, err)
+	u := newUser(t, v, 8)
+	for p := range uint64(20) {
+		_, err := u.write(a, []uint64{p}, 7)
+		must(t, err)
+	}
+	u.close()
+	must(t, errors.Join(a.Close(), v.Close()))
+}
+
+// newestSlot is the slot of the directory that counts, on the first disk.
+func newestSlot(r *rig) []byte {
+	a, b := r.disks[0].durable[dirOffset:dirOffset+dirSlot], r.disks[0].durable[dirOffset+dirSlot:dirOffset+2*dirSlot]
+	if binary.LittleEndian.Uint64(a[32:]) > binary.LittleEndian.Uint64(b[32:]) {
+		return a
+	}
+	return b
+}
+
+// TestDirectoryLostInUse: of a volume that a crash has ended the same loss leaves no doubt where
+// pages were in the log, or the damaged copy was no closing one.
+func TestDirectoryLostInUse(t *testing.T) {
+	for _, what := range []string{"pages in the log", "the newest was in use", "the older"} {
+		r := newRig(t, 1, 3<<20, 3<<20)
+		v := create(t, r, options(true))
+		a, err := v.CreateArray("a", 20)
+		must(t, err)
+		if what == "pages in the log" {
+			u := newUser(t, v, 8)
+			_, err := u.write(a, []uint64{3}, 7)
+			must(t, err)
+		}
+		r.powerOff()
+		newest := newestSlot(r)
+		switch what {
+		case "pages in the log":
+			for _, slot := range [][]byte{r.disks[0].durable[dirOffset:], r.disks[0].durable[dirOffset+dirSlot:]} {
+				if &slot[0] != &newest[0] {
+					clear(slot[:dirSlot]) // so that the log is that of the one that is left
+				}
+			}
+		case "the newest was in use":
+			newest[7000] ^= 1
+		case "the older":
+			for _, slot := range [][]byte{r.disks[0].durable[dirOffset:], r.disks[0].durable[dirOffset+dirSlot:]} {
+				if &slot[0] != &newest[0] {
+					slot[7000] ^= 1
+				}
+			}
+		}
+		var unclean *UncleanError
+		if _, err := OpenReadOnly(r.members(-1)); !errors.As(err, &unclean) {
+			t.Errorf("%s: %v", what, err)
+		}
+		v = reopen(t, r)
+		if c := v.Recovery(); !c.Unclean || c.Uncertain {
+			t.Errorf("%s: %+v", what, c)
+		}
+		must(t, v.Close())
+	}
+}

@@ -81,7 +81,10 @@ type pendingPage struct {
 
 // Recovery says what Open found out about the last use.
 type Recovery struct {
-	Unclean   bool   // the volume was not closed properly
+	Unclean bool // the volume was not closed properly, or Uncertain
+	// Uncertain is a volume of which the copy of the directory is damaged that would say whether
+	// it was closed. It is as if it was: no page was being written, as far as checksums tell.
+	Uncertain bool
 	LastOwner string // who used it last
 	Pages     int    // pages that were being written, and were looked at
 	New       int    // of them, those that hold their new content

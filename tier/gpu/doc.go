@@ -45,6 +45,8 @@
 // the drive has answered. Kernels that find no free slot, and every Flush, look whether
 // it has, and take them back. A page of which a write ended so has a fence until then: it
 // stays dirty in T1 or T2, and what would write it, or drop its array, fails with ErrFenced.
+// Where the drive never answers, Salvage ends the GPU's I/O for good, has the drives reset,
+// and hands out what they lack for the CPU to write; that is for the end of an engine alone.
 package gpu
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package gpu -type kernels -o kernels_gen.go -I . -I ../../cuda/device -I ../../bamio/device -I ../device access.cu

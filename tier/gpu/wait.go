@@ -34,7 +34,7 @@ type late struct {
 
 // ready says whether a call may launch a kernel, or why not. The caller has mu.
 func (e *Engine) ready(ctx context.Context) error {
-	if e.closed {
+	if e.closed || e.retired {
 		return ErrClosed
 	}
 	if err := context.Cause(ctx); err != nil {
