@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,19 @@ import (
 	"github.com/tritier/tritier/libnvm/volume"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has the tests' folders in a file system in memory where there is one. Some
+// tests give a drive seconds, and a disk to which other programs have written gigabytes
+// takes half a minute to make a file durable.
+func TestMain(m *testing.M) {
+	var options []goleak.Option
+	const memory = "/dev/shm"
+	if os.Getenv(crashStore) == "" { // the process that is killed would leave its folder
+		if dir, err := os.MkdirTemp(memory, "tritier-test-"); err == nil && os.Setenv("TMPDIR", dir) == nil {
+			options = append(options, goleak.Cleanup(func(code int) { _ = os.RemoveAll(dir); os.Exit(code) }))
+		}
+	}
+	goleak.VerifyTestMain(m, options...)
+}
 
 const page = 4096
 

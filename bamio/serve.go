@@ -141,12 +141,13 @@ func (e *Engine) answer(calls []Call) {
 }
 
 // begin says that a request is begun from now on. False: nobody waits for it any more,
-// or its producer has withdrawn it, and it must be left alone. Go's atomics are
-// sequentially consistent, which this order needs: see settle_request of request.cuh.
+// or its producer has withdrawn it, and it must be left alone. The read of Withdrawn must
+// not pass the write of Done: see settle_request of request.cuh. A Swap and no Store, since
+// the race detector makes a plain move of a Store to memory that is not Go's.
 func (e *Engine) begin(c Call) bool {
 	slots := recordsIn[layout.Request](e.control.Bytes(), slotsAt, e.opts.Requests)
 	s, mark := &slots[c.Number%uint64(len(slots))], uint32(c.Number)+1
-	atomic.StoreUint32(&s.Done, mark^layout.Begun)
+	atomic.SwapUint32(&s.Done, mark^layout.Begun)
 	return atomic.LoadUint32(&s.Withdrawn) != mark && atomic.LoadUint32(&s.Abandoned) != mark
 }
 

@@ -378,14 +378,19 @@ func TestSynchronize(t *testing.T) {
 	release := make(chan bool)
 	s.answer(SymCtxSynchronize, func([]uintptr) Result { <-release; return LaunchFailed })
 	cause := errors.New("shutting down")
+	longest := time.Duration(0) // a busy machine may begin to wait late, but not every time
 	for range 3 {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
+		time.AfterFunc(30*time.Millisecond, func() { cancel(cause) })
 		err := c.Synchronize(ctx)
 		var e *DeadlineError
-		if !errors.As(err, &e) || e.Err != cause || e.Elapsed < 4*time.Millisecond || !strings.Contains(e.Wait, "GPU 0") {
-			t.Errorf("Synchronize: %v", err)
+		if !errors.As(err, &e) || e.Err != cause || !strings.Contains(e.Wait, "GPU 0") {
+			t.Fatalf("Synchronize: %v", err)
 		}
+		longest = max(longest, e.Elapsed)
+	}
+	if longest < 25*time.Millisecond {
+		t.Errorf("Synchronize waited %v for a context that ends after 30 ms", longest)
 	}
 	if n := s.count(SymCtxSynchronize); n != 2 {
 		t.Errorf("%d waits were started, one of them to stay: not 2", n)

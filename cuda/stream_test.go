@@ -91,11 +91,18 @@ func TestWait(t *testing.T) {
 			t.Errorf("%s: it took %v to see that the context has ended", w.sym, best)
 		}
 		for _, limit := range []time.Duration{20 * time.Microsecond, 3 * time.Millisecond} {
-			ctx, cancel := context.WithTimeout(context.Background(), limit)
-			err := w.wait(ctx)
-			cancel()
-			if !errors.As(err, &d) || !errors.Is(err, context.DeadlineExceeded) || (limit > time.Millisecond && d.Elapsed < limit/2) || !strings.Contains(d.Wait, "GPU 0") {
-				t.Errorf("%s: deadline after %v: %v", w.sym, limit, err)
+			longest := time.Duration(0) // a busy machine may begin to wait late, but not every time
+			for range 20 {
+				ctx, cancel := context.WithTimeout(context.Background(), limit)
+				err := w.wait(ctx)
+				cancel()
+				if !errors.As(err, &d) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(d.Wait, "GPU 0") {
+					t.Fatalf("%s: deadline after %v: %v", w.sym, limit, err)
+				}
+				longest = max(longest, d.Elapsed)
+			}
+			if limit > time.Millisecond && longest < limit/2 {
+				t.Errorf("%s: deadline after %v: waited %v", w.sym, limit, longest)
 			}
 		}
 		s.fail(w.sym, InvalidHandle)

@@ -42,7 +42,7 @@ func (d *Device) Settle(kind uint32, arguments [5]uint64, patience time.Duration
 	if why == layout.OK {
 		return result
 	}
-	atomic.StoreUint32(&s.Withdrawn, mark)
+	atomic.SwapUint32(&s.Withdrawn, mark) // no Store: see begin of package bamio
 	if done := atomic.LoadUint32(&s.Done); done != mark && done != mark^layout.Begun {
 		atomic.StoreUint32(&s.Abandoned, mark)
 		return layout.NotBegun

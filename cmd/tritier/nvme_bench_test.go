@@ -139,7 +139,7 @@ func TestBenchHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := drive.Options{Faults: func(int) soft.Faults { return plan }, Driver: libnvm.Config{IOTimeout: 30 * time.Millisecond}}
+	o := drive.Options{Faults: func(int) soft.Faults { return plan }, Driver: libnvm.Config{IOTimeout: 300 * time.Millisecond}}
 	b, stderr := testBench(t, o, tinyCell)
 	if err := b.prepare(t.Context()); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestBenchGone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := drive.Options{Faults: func(int) soft.Faults { return plan }, Driver: libnvm.Config{IOTimeout: 30 * time.Millisecond, ReadyTimeout: time.Second}}
+			o := drive.Options{Faults: func(int) soft.Faults { return plan }, Driver: libnvm.Config{IOTimeout: 300 * time.Millisecond, ReadyTimeout: time.Second}}
 			ds, err := drive.OpenList(context.WithoutCancel(t.Context()), "mem:1MiB", o)
 			if err != nil {
 				t.Fatal(err)

@@ -139,15 +139,29 @@ func TestSplitModel(t *testing.T) {
 			recs = append(recs, recs...)
 		}
 		page := rapid.Uint64Range(1, 300).Draw(rt, "page")
+		if rapid.IntRange(0, 3).Draw(rt, "wide") == 0 { // a group of about as many pages as one may have
+			lanes := make([]Record, rapid.IntRange(maxGroup-5, maxGroup+5).Draw(rt, "lanes"))
+			for i := range lanes {
+				lanes[i] = Record{Addr: uint64(i) * page, Bytes: 1, Flags: SameGroup}
+			}
+			recs = slices.Insert(recs, rapid.IntRange(0, len(recs)).Draw(rt, "at"), lanes...)
+		}
 		got, err := splitAll(t, recs, page, rapid.IntRange(1, 3000).Draw(rt, "batch"))
-		if want := splitModel(recs, page); err != io.EOF || !slices.Equal(got, want) {
-			rt.Fatalf("page %d: %v\n got %s\nwant %s", page, err, show(got), show(want))
+		want, bad := splitModel(recs, page)
+		var te *Error
+		if bad == 0 && err != io.EOF || bad != 0 && (!errors.As(err, &te) || te.Record != bad) || !slices.Equal(got, want) {
+			rt.Fatalf("page %d: %v, the record at fault is %d (0: none)\n got %s\nwant %s", page, err, bad, show(got), show(want))
 		}
 	})
 }
 
-// splitModel splits as the documentation says, byte by byte.
-func splitModel(recs []Record, page uint64) (all []Access) {
+// splitModel splits as the documentation says, byte by byte. bad is the number
+// of the record that makes its group too wide, 0 without one; nothing of that
+// group is in all.
+func splitModel(recs []Record, page uint64) (all []Access, bad int64) {
+	grouped := func(i int) bool { // whether record i belongs to the one before it
+		return i > 0 && i < len(recs) && recs[i].Flags&(SameGroup|PageAddressed) == SameGroup && recs[i-1].Flags&PageAddressed == 0
+	}
 	group := 0 // index in all of the current group's first access
 	for i, r := range recs {
 		base := Access{Page: r.Addr, Op: r.Op, RequestStart: r.Flags&RequestStart != 0}
@@ -156,8 +170,7 @@ func splitModel(recs []Record, page uint64) (all []Access) {
 			all = append(all, base)
 			continue
 		}
-		joins := i > 0 && r.Flags&SameGroup != 0 && recs[i-1].Flags&PageAddressed == 0
-		if !joins {
+		if !grouped(i) {
 			group = len(all)
 		}
 		covered := map[uint64]uint64{}
@@ -171,6 +184,9 @@ func splitModel(recs []Record, page uint64) (all []Access) {
 			k := slices.IndexFunc(all[group:], func(x Access) bool { return x.Page == p })
 			base.RequestStart = false
 			if k < 0 {
+				if len(all)-group == maxGroup && (grouped(i) || grouped(i+1)) {
+					return all[:group], int64(i) + 1
+				}
 				all = append(all, a)
 				continue
 			}
@@ -184,5 +200,5 @@ func splitModel(recs []Record, page uint64) (all []Access) {
 			}
 		}
 	}
-	return all
+	return all, 0
 }
