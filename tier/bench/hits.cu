@@ -56,32 +56,41 @@ extern "C" __global__ void __launch_bounds__(256, 8) tiered_random_8(const Array
     add_sum(sum, s);
 }
 
-// The same, four elements at a time by every thread: with less threads, for the registers.
-template <class T, class F>
+// The same, N elements at a time by every thread: four with half the threads, for the
+// registers, or two with all of them.
+template <uint32_t N, class T, class F>
 TRITIER_DEVICE void each_of(const array_ref<T>& a, uint64_t reads, uint64_t* sum, uint32_t* failed, F index) {
     uint64_t s = 0, i = thread_number(), step = thread_count();
-    for (; i + 3 * step < reads; i += 4 * step) {
-        uint64_t at[4] = {index(i), index(i + step), index(i + 2 * step), index(i + 3 * step)};
-        T v[4];
+    for (; i + (N - 1) * step < reads; i += N * step) {
+        uint64_t at[N];
+        T v[N];
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) at[k] = index(i + k * step);
         if (a.load_each(at, v) != kTierOk) atomic_add_relaxed_gpu(failed, 1);
-        s += sum_of(v[0]) + sum_of(v[1]) + sum_of(v[2]) + sum_of(v[3]);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) s += sum_of(v[k]);
     }
     for (; i < reads; i += step) s += sum_of(a[index(i)]);
     add_sum(sum, s);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 4) each_16(const ArrayRef a, uint64_t n, uint64_t* sum, uint32_t* failed) {
-    each_of(as<Quad>(a), n, sum, failed, [](uint64_t i) { return i; });
+TRITIER_DEVICE uint64_t itself(uint64_t i) { return i; }
+
+extern "C" __global__ void __launch_bounds__(256, 4) four_16(const ArrayRef a, uint64_t n, uint64_t* sum, uint32_t* failed) {
+    each_of<4>(as<Quad>(a), n, sum, failed, itself);
 }
-extern "C" __global__ void __launch_bounds__(256, 4) each_4(const ArrayRef a, uint64_t n, uint64_t* sum, uint32_t* failed) {
-    each_of(as<uint32_t>(a), n, sum, failed, [](uint64_t i) { return i; });
+extern "C" __global__ void __launch_bounds__(256, 4) four_4(const ArrayRef a, uint64_t n, uint64_t* sum, uint32_t* failed) {
+    each_of<4>(as<uint32_t>(a), n, sum, failed, itself);
 }
-extern "C" __global__ void __launch_bounds__(256, 4) each_random_8(const ArrayRef a, uint64_t n, uint64_t reads, uint64_t* sum, uint32_t* failed) {
-    each_of(as<uint64_t>(a), reads, sum, failed, [n](uint64_t i) { return mix(i) % n; });
+extern "C" __global__ void __launch_bounds__(256, 8) two_4(const ArrayRef a, uint64_t n, uint64_t* sum, uint32_t* failed) {
+    each_of<2>(as<uint32_t>(a), n, sum, failed, itself);
+}
+extern "C" __global__ void __launch_bounds__(256, 4) four_random_8(const ArrayRef a, uint64_t n, uint64_t reads, uint64_t* sum, uint32_t* failed) {
+    each_of<4>(as<uint64_t>(a), reads, sum, failed, [n](uint64_t i) { return mix(i) % n; });
 }
 
-// raw_each_random_8 has four loads in flight as well.
-extern "C" __global__ void __launch_bounds__(256, 8) raw_each_random_8(const uint64_t* a, uint64_t n, uint64_t reads, uint64_t* sum) {
+// raw_four_random_8 has four loads in flight as well.
+extern "C" __global__ void __launch_bounds__(256, 8) raw_four_random_8(const uint64_t* a, uint64_t n, uint64_t reads, uint64_t* sum) {
     uint64_t s = 0, i = thread_number(), step = thread_count();
     for (; i + 3 * step < reads; i += 4 * step) {
         uint64_t v[4];

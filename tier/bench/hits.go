@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tritier/tritier/cuda"
-	"github.com/tritier/tritier/tier/layout"
 )
 
 // pair is a kernel over raw pointers and one over an array that reads the same.
@@ -30,55 +29,85 @@ func Hits(ctx context.Context, c Config) (list []Result, err error) {
 			err = e
 		}
 	}()
-	var refs [5]layout.ArrayRef
-	for shift := range refs {
-		if refs[shift], err = r.ref(uint8(shift)); err != nil {
-			return nil, err
+	for _, same := range []bool{true, false} {
+		pairs, err := r.sequential()
+		if !same {
+			pairs, err = r.random()
 		}
-	}
-	grid, err := r.grid(8)
-	if err != nil {
-		return nil, err
-	}
-	few, err := r.grid(2) // the cursor's kernel has as many at a time
-	if err != nil {
-		return nil, err
-	}
-	half, err := r.grid(4)
-	if err != nil {
-		return nil, err
-	}
-	raw, sum, failed := cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
-	bytes := pages * uint64(c.PageSize)
-	reads := min(uint64(1)<<28, bytes/4)
-	raw16 := func() error { return r.hits.Raw16(r.s, grid, raw, bytes/16, sum) }
-	for _, p := range []pair{
-		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Cursor16(r.s, few, &refs[4], sum, failed) }},
-		{"raw pointer, 16 bytes", "a[i], 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Tiered16(r.s, grid, &refs[4], bytes/16, sum) }},
-		{"raw pointer, 4 bytes", "a[i], 4 bytes", bytes, "bytes", func() error { return r.hits.Raw4(r.s, grid, raw, bytes/4, sum) },
-			func() error { return r.hits.Tiered4(r.s, grid, &refs[2], bytes/4, sum) }},
-		{"raw pointer, 16 bytes", "load_each, 4 of 16 bytes", bytes, "bytes", raw16, func() error { return r.hits.Each16(r.s, half, &refs[4], bytes/16, sum, failed) }},
-		{"raw pointer, 4 bytes", "load_each, 4 of 4 bytes", bytes, "bytes", func() error { return r.hits.Raw4(r.s, grid, raw, bytes/4, sum) },
-			func() error { return r.hits.Each4(r.s, half, &refs[2], bytes/4, sum, failed) }},
-	} {
-		if list, err = r.compare(ctx, list, p, true); err != nil {
+		if err != nil {
 			return list, err
 		}
-	}
-	for _, p := range []pair{
-		{"raw pointer, random 8 bytes", "a[i], random 8 bytes", reads, "reads",
-			func() error { return r.hits.RawRandom8(r.s, grid, raw, bytes/8, reads, sum) },
-			func() error { return r.hits.TieredRandom8(r.s, grid, &refs[3], bytes/8, reads, sum) }},
-		{"raw pointer, 4 random of 8 bytes", "load_each, 4 random of 8 bytes", reads, "reads",
-			func() error { return r.hits.RawEachRandom8(r.s, grid, raw, bytes/8, reads, sum) },
-			func() error { return r.hits.EachRandom8(r.s, half, &refs[3], bytes/8, reads, sum, failed) }},
-	} {
-		// Frames are in another order than pages: the raw kernel reads other elements.
-		if list, err = r.compare(ctx, list, p, false); err != nil {
-			return list, err
+		for _, p := range pairs {
+			if list, err = r.compare(ctx, list, p, same); err != nil {
+				return list, err
+			}
 		}
 	}
 	return list, nil
+}
+
+// grids are as many blocks as run at a time of kernels with 32, 64 and 128 registers.
+func (r *rig) grids() (all, half, few cuda.LaunchConfig, err error) {
+	if all, err = r.grid(8); err != nil {
+		return all, half, few, err
+	}
+	if half, err = r.grid(4); err != nil {
+		return all, half, few, err
+	}
+	few, err = r.grid(2)
+	return all, half, few, err
+}
+
+// sequential are kernels that read all elements in order.
+func (r *rig) sequential() ([]pair, error) {
+	all, half, few, err := r.grids()
+	if err != nil {
+		return nil, err
+	}
+	short, err := r.ref(2)
+	if err != nil {
+		return nil, err
+	}
+	long, err := r.ref(4)
+	if err != nil {
+		return nil, err
+	}
+	h, s, raw, sum, failed := r.hits, r.s, cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
+	bytes := r.pages * uint64(r.c.PageSize)
+	raw16 := func() error { return h.Raw16(s, all, raw, bytes/16, sum) }
+	raw4 := func() error { return h.Raw4(s, all, raw, bytes/4, sum) }
+	return []pair{
+		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return h.Cursor16(s, few, &long, sum, failed) }},
+		{"raw pointer, 16 bytes", "a[i], 16 bytes", bytes, "bytes", raw16, func() error { return h.Tiered16(s, all, &long, bytes/16, sum) }},
+		{"raw pointer, 4 bytes", "a[i], 4 bytes", bytes, "bytes", raw4, func() error { return h.Tiered4(s, all, &short, bytes/4, sum) }},
+		{"raw pointer, 16 bytes", "load_each, 4 of 16 bytes", bytes, "bytes", raw16, func() error { return h.Four16(s, half, &long, bytes/16, sum, failed) }},
+		{"raw pointer, 4 bytes", "load_each, 4 of 4 bytes", bytes, "bytes", raw4, func() error { return h.Four4(s, half, &short, bytes/4, sum, failed) }},
+		{"raw pointer, 4 bytes", "load_each, 2 of 4 bytes", bytes, "bytes", raw4, func() error { return h.Two4(s, all, &short, bytes/4, sum, failed) }},
+	}, nil
+}
+
+// random are kernels that read elements at random. Frames are in another order than
+// pages: those of raw pointers read other elements.
+func (r *rig) random() ([]pair, error) {
+	all, half, _, err := r.grids()
+	if err != nil {
+		return nil, err
+	}
+	ref, err := r.ref(3)
+	if err != nil {
+		return nil, err
+	}
+	h, s, raw, sum, failed := r.hits, r.s, cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
+	n := r.pages * uint64(r.c.PageSize) / 8
+	reads := min(uint64(1)<<28, 2*n)
+	return []pair{
+		{"raw pointer, random 8 bytes", "a[i], random 8 bytes", reads, "reads",
+			func() error { return h.RawRandom8(s, all, raw, n, reads, sum) },
+			func() error { return h.TieredRandom8(s, all, &ref, n, reads, sum) }},
+		{"raw pointer, 4 random of 8 bytes", "load_each, 4 random of 8 bytes", reads, "reads",
+			func() error { return h.RawFourRandom8(s, all, raw, n, reads, sum) },
+			func() error { return h.FourRandom8(s, half, &ref, n, reads, sum, failed) }},
+	}, nil
 }
 
 // compare measures both kernels. same: both sum the same bytes, in whatever order.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:fb75589e65c3c0d9e6b169e660f42ecd1a3ba2629d16d9bd9bf150fd740f463b
+// sha256:6ddc4818993163b423ba0dcd8e90ba7e2866804c8f6b0bc3d72eb7ac95bd1e51
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte
@@ -27,7 +27,7 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type hitKernels struct {
 	modules   [1]*cuda.Module
-	functions [11]*cuda.Function
+	functions [12]*cuda.Function
 }
 
 // hitKernelsBlocks keeps parameter blocks, so that launches do not allocate.
@@ -69,10 +69,11 @@ func (k *hitKernels) load(ctx *cuda.Context) error {
 		{0, "tiered_4"},
 		{0, "raw_random_8"},
 		{0, "tiered_random_8"},
-		{0, "each_16"},
-		{0, "each_4"},
-		{0, "each_random_8"},
-		{0, "raw_each_random_8"},
+		{0, "four_16"},
+		{0, "four_4"},
+		{0, "two_4"},
+		{0, "four_random_8"},
+		{0, "raw_four_random_8"},
 		{0, "cursor_16"},
 	} {
 		fn, err := k.modules[f.module].Function(f.name)
@@ -190,10 +191,10 @@ func (k *hitKernels) TieredRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, r
 // TieredRandom8Function is tiered_random_8, for its attributes and occupancy.
 func (k *hitKernels) TieredRandom8Function() *cuda.Function { return k.functions[5] }
 
-// Each16 launches each_16 of hits.cu on the stream.
-func (k *hitKernels) Each16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+// Four16 launches four_16 of hits.cu on the stream.
+func (k *hitKernels) Four16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
 	if a == nil {
-		return errors.New("launch each_16: a is nil")
+		return errors.New("launch four_16: a is nil")
 	}
 	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
@@ -205,13 +206,13 @@ func (k *hitKernels) Each16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layou
 	return k.functions[6].Launch(stream, cfg, params, 0, 64, 72, 80)
 }
 
-// Each16Function is each_16, for its attributes and occupancy.
-func (k *hitKernels) Each16Function() *cuda.Function { return k.functions[6] }
+// Four16Function is four_16, for its attributes and occupancy.
+func (k *hitKernels) Four16Function() *cuda.Function { return k.functions[6] }
 
-// Each4 launches each_4 of hits.cu on the stream.
-func (k *hitKernels) Each4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+// Four4 launches four_4 of hits.cu on the stream.
+func (k *hitKernels) Four4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
 	if a == nil {
-		return errors.New("launch each_4: a is nil")
+		return errors.New("launch four_4: a is nil")
 	}
 	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
@@ -223,13 +224,31 @@ func (k *hitKernels) Each4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout
 	return k.functions[7].Launch(stream, cfg, params, 0, 64, 72, 80)
 }
 
-// Each4Function is each_4, for its attributes and occupancy.
-func (k *hitKernels) Each4Function() *cuda.Function { return k.functions[7] }
+// Four4Function is four_4, for its attributes and occupancy.
+func (k *hitKernels) Four4Function() *cuda.Function { return k.functions[7] }
 
-// EachRandom8 launches each_random_8 of hits.cu on the stream.
-func (k *hitKernels) EachRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, reads uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+// Two4 launches two_4 of hits.cu on the stream.
+func (k *hitKernels) Two4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
 	if a == nil {
-		return errors.New("launch each_random_8: a is nil")
+		return errors.New("launch two_4: a is nil")
+	}
+	block := hitKernelsBlocks.Get().(*[96]byte)
+	defer hitKernelsBlocks.Put(block)
+	params := block[:88]
+	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
+	binary.LittleEndian.PutUint64(params[64:], n)
+	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
+	binary.LittleEndian.PutUint64(params[80:], uint64(failed))
+	return k.functions[8].Launch(stream, cfg, params, 0, 64, 72, 80)
+}
+
+// Two4Function is two_4, for its attributes and occupancy.
+func (k *hitKernels) Two4Function() *cuda.Function { return k.functions[8] }
+
+// FourRandom8 launches four_random_8 of hits.cu on the stream.
+func (k *hitKernels) FourRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, reads uint64, sum cuda.Ptr, failed cuda.Ptr) error {
+	if a == nil {
+		return errors.New("launch four_random_8: a is nil")
 	}
 	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
@@ -239,14 +258,14 @@ func (k *hitKernels) EachRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a *
 	binary.LittleEndian.PutUint64(params[72:], reads)
 	binary.LittleEndian.PutUint64(params[80:], uint64(sum))
 	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
-	return k.functions[8].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
+	return k.functions[9].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
 }
 
-// EachRandom8Function is each_random_8, for its attributes and occupancy.
-func (k *hitKernels) EachRandom8Function() *cuda.Function { return k.functions[8] }
+// FourRandom8Function is four_random_8, for its attributes and occupancy.
+func (k *hitKernels) FourRandom8Function() *cuda.Function { return k.functions[9] }
 
-// RawEachRandom8 launches raw_each_random_8 of hits.cu on the stream.
-func (k *hitKernels) RawEachRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, reads uint64, sum cuda.Ptr) error {
+// RawFourRandom8 launches raw_four_random_8 of hits.cu on the stream.
+func (k *hitKernels) RawFourRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, reads uint64, sum cuda.Ptr) error {
 	block := hitKernelsBlocks.Get().(*[96]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:32]
@@ -254,11 +273,11 @@ func (k *hitKernels) RawEachRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, 
 	binary.LittleEndian.PutUint64(params[8:], n)
 	binary.LittleEndian.PutUint64(params[16:], reads)
 	binary.LittleEndian.PutUint64(params[24:], uint64(sum))
-	return k.functions[9].Launch(stream, cfg, params, 0, 8, 16, 24)
+	return k.functions[10].Launch(stream, cfg, params, 0, 8, 16, 24)
 }
 
-// RawEachRandom8Function is raw_each_random_8, for its attributes and occupancy.
-func (k *hitKernels) RawEachRandom8Function() *cuda.Function { return k.functions[9] }
+// RawFourRandom8Function is raw_four_random_8, for its attributes and occupancy.
+func (k *hitKernels) RawFourRandom8Function() *cuda.Function { return k.functions[10] }
 
 // Cursor16 launches cursor_16 of hits.cu on the stream.
 func (k *hitKernels) Cursor16(stream *cuda.Stream, cfg cuda.LaunchConfig, r *layout.ArrayRef, sum cuda.Ptr, failed cuda.Ptr) error {
@@ -271,8 +290,8 @@ func (k *hitKernels) Cursor16(stream *cuda.Stream, cfg cuda.LaunchConfig, r *lay
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(r)), 64))
 	binary.LittleEndian.PutUint64(params[64:], uint64(sum))
 	binary.LittleEndian.PutUint64(params[72:], uint64(failed))
-	return k.functions[10].Launch(stream, cfg, params, 0, 64, 72)
+	return k.functions[11].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // Cursor16Function is cursor_16, for its attributes and occupancy.
-func (k *hitKernels) Cursor16Function() *cuda.Function { return k.functions[10] }
+func (k *hitKernels) Cursor16Function() *cuda.Function { return k.functions[11] }
