@@ -12,18 +12,21 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/tritier/tritier"
 	"github.com/tritier/tritier/libnvm/volume"
 )
 
-// TestMain has the tests' folders in a file system in memory where there is one. Some
+// TestMain has the tests' folders in a file system in memory where there is one with room. Some
 // tests give a drive seconds, and a disk to which other programs have written gigabytes
 // takes half a minute to make a file durable.
 func TestMain(m *testing.M) {
 	var options []goleak.Option
 	const memory = "/dev/shm"
-	if os.Getenv(crashStore) == "" { // the process that is killed would leave its folder
+	var fs unix.Statfs_t
+	roomy := unix.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= 2<<30
+	if roomy && os.Getenv(crashStore) == "" { // the process that is killed would leave its folder
 		if dir, err := os.MkdirTemp(memory, "tritier-test-"); err == nil && os.Setenv("TMPDIR", dir) == nil {
 			options = append(options, goleak.Cleanup(func(code int) { _ = os.RemoveAll(dir); os.Exit(code) }))
 		}
