@@ -239,7 +239,7 @@ func TestRecoverOfFiles(t *testing.T) {
 		reqs[i] = volume.Request{Array: a, Page: uint64(i), Write: true, Mem: f.mem, Offset: (4 + i) * f.size}
 	}
 	err = f.q.Run(t.Context(), reqs, time.Second) // in which a busy machine does the other write
-	lost := 0 // which of the two is on member 1 is the layout's affair
+	lost := 0                                     // which of the two is on member 1 is the layout's affair
 	for i := range reqs {
 		if reqs[i].Err != nil {
 			lost = i
