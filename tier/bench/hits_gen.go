@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:fb75589e65c3c0d9e6b169e660f42ecd1a3ba2629d16d9bd9bf150fd740f463b
+// sha256:bc26d0a5154d0a9e10036b06f619d568d1613ea8c56b684c34faf941daa1d5bf
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte
