@@ -141,9 +141,11 @@ func batchCall(t *testing.T, m *tritier.Memory, a *tritier.Array[uint64], want [
 func TestRetriesOfEndedCall(t *testing.T) {
 	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
 		m, a, want, f := refusedArray(t, 100, false, false)
-		f.f = func(c *soft.CommandInfo) soft.Fault {
+		f.on.Store(false)
+		f.f = func(*soft.CommandInfo) soft.Fault {
 			return soft.Fault{Status: libnvm.StatusInternalError, Delay: 50 * time.Millisecond}
 		}
+		f.on.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := a.Read(ctx, 0, make([]uint64, 8)); !errors.Is(err, context.DeadlineExceeded) {
