@@ -72,7 +72,7 @@ var ErrNoRef = errors.New("kernels cannot use the array: the Memory's engine is 
 
 // ArrayRef is an array as kernels take it, by value: a plain struct of 64 bytes, of
 // the layout of tritier::array_ref in the device headers. It is valid until the Memory
-// is closed or the array dropped.
+// is closed (from the first Close on, also where that leaves it open) or the array dropped.
 type ArrayRef = layout.ArrayRef
 
 // Ref gives the array to kernels. The Memory's engine must be gpu, or it is ErrNoRef.

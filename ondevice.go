@@ -34,6 +34,7 @@ type onDevice struct {
 	resets atomic.Uint64                 // of the drives, by a salvage
 	saved  atomic.Uint64                 // pages that it has written
 	v      *volume.Volume
+	owed   error    // of a Close that was to be a salvage, and found kernels running
 	rest   *salvage // that a Close has begun
 }
 
@@ -327,6 +328,9 @@ func (o *onDevice) finish(ctx context.Context) error {
 		return o.rest.write(ctx)
 	}
 	err := o.flushAnswered(ctx)
+	if errors.Is(err, ErrClosed) && o.owed != nil { // the GPU's I/O has ended
+		err = o.owed
+	}
 	var failed *cuda.Error
 	if errors.As(err, &failed) && o.ctx.Err() == nil {
 		err = o.flush(ctx) // an error that has not lost the context need not hit twice
@@ -359,6 +363,7 @@ func (o *onDevice) release(closeStore func() error) error {
 	}
 	o.arrays = nil
 	err = joinClose(err, closeStore)
+	err = joinClose(err, o.rest.free)
 	if held != nil { // drives that are closed move no data any more
 		if again := o.e.Close(); again != nil {
 			return errors.Join(err, again)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier/gpu"
 	"github.com/tritier/tritier/tier/host"
 )
@@ -17,8 +19,10 @@ type salvage struct {
 	o      *onDevice
 	found  *gpu.Salvage
 	t3     *tier3
-	next   int             // of found.Pages
-	silent map[uint64]bool // drives, by number, that have not answered after a reset either
+	order  []int            // of found.Pages, drive by drive: what one does not do keeps no other up
+	next   int              // of order
+	silent map[int]error    // drives, by number, that are not asked any more, and why
+	left   []*volume.Memory // that a drive may still read
 	failed FlushError
 }
 
@@ -46,18 +50,26 @@ func unanswered(err error) bool {
 
 // salvage begins to write what is left after a flush that failed with err.
 func (o *onDevice) salvage(ctx context.Context, err error) error {
-	found, failed := o.e.Salvage(ctx, func() error { return o.v.Recover(context.WithoutCancel(ctx)) })
+	s := &salvage{o: o}
+	found, failed := o.e.Salvage(ctx, func() error {
+		err := o.v.Recover(context.WithoutCancel(ctx))
+		s.silent = o.notReset(err)
+		return err
+	})
+	s.found = found
 	var running *gpu.RunningError
 	var reset *gpu.ResetError
 	switch {
-	case failed == nil:
-	case errors.As(failed, &running), ctx.Err() != nil && !errors.As(failed, &reset):
+	case failed == nil, errors.As(failed, &reset): // a drive that was not reset keeps no other up
+	case errors.As(failed, &running), ctx.Err() != nil:
+		o.owed = err
 		return errors.Join(ErrNotClosed, err, failed)
 	default:
 		return errors.Join(err, failed)
 	}
-	o.resets.Add(1)
-	s := &salvage{o: o, found: found, silent: map[uint64]bool{}}
+	if !s.dead() {
+		o.resets.Add(1)
+	}
 	if failed := s.open(); failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -65,13 +77,34 @@ func (o *onDevice) salvage(ctx context.Context, err error) error {
 	return o.rest.write(ctx)
 }
 
-// salvageDepth is the most pages that are written at a time.
-const salvageDepth = 64
+// dead says whether no drive is left.
+func (s *salvage) dead() bool { return len(s.silent) == len(s.o.v.Members()) }
+
+// notReset are the drives, by number, that may still do what the GPU has asked for, after a
+// Recover that ended with err.
+func (o *onDevice) notReset(err error) map[int]error {
+	list := map[int]error{}
+	var failed *volume.RecoverError
+	switch {
+	case errors.As(err, &failed) && failed.Rest == nil:
+		for i := range failed.Members {
+			list[failed.Members[i].Member] = fmt.Errorf("not written, since the drive could not be reset: %w", &failed.Members[i])
+		}
+	case err != nil:
+		for i := range o.v.Members() {
+			list[i] = fmt.Errorf("not written, since it is not known whether the drive was reset: %w", err)
+		}
+	}
+	return list
+}
+
+// salvageDepth is the most pages of a drive that are written at a time.
+const salvageDepth = 32
 
 func (s *salvage) open() error {
 	o := s.o
 	page := int(o.cfg.PageSize)
-	q, err := o.v.OpenQueue(queueDepth)
+	q, err := o.v.OpenQueueWithout(queueDepth, func(drive int) error { return s.silent[drive] })
 	if err != nil {
 		return err
 	}
@@ -83,6 +116,10 @@ func (s *salvage) open() error {
 	for _, a := range o.arrays {
 		s.t3.add(a.id, a.key.name, a.v)
 	}
+	for k := range s.found.Pages {
+		s.order = append(s.order, k)
+	}
+	slices.SortStableFunc(s.order, func(a, b int) int { return s.drive(a) - s.drive(b) })
 	return nil
 }
 
@@ -94,16 +131,19 @@ const stagedBytes = 8 << 20
 // write writes the rest of the pages and has the drives make them durable. Between
 // batches it looks at ctx: another Close goes on then.
 func (s *salvage) write(ctx context.Context) error {
-	for s.next < len(s.found.Pages) {
+	for s.next < len(s.order) {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(ErrNotClosed, err)
 		}
-		n := min(s.depth(), len(s.found.Pages)-s.next)
-		s.batch(context.WithoutCancel(ctx), n)
+		n := 1
+		for n < min(s.depth(), len(s.order)-s.next) && s.drive(s.order[s.next+n]) == s.drive(s.order[s.next]) {
+			n++
+		}
+		s.batch(context.WithoutCancel(ctx), s.order[s.next:s.next+n])
 		s.next += n
 	}
-	if err := s.t3.Flush(context.WithoutCancel(ctx)); err != nil {
-		s.failed.Err = err
+	if !s.dead() {
+		s.failed.Err = s.t3.Flush(context.WithoutCancel(ctx))
 	}
 	err := s.close()
 	if s.failed.Failed > 0 || s.failed.Err != nil {
@@ -116,43 +156,42 @@ func (s *salvage) write(ctx context.Context) error {
 var errSilent = errors.New("not tried, after others have waited in vain for the drive, also after a reset")
 
 // drive is the number of the drive that has page k of found.
-func (s *salvage) drive(k int) uint64 { return s.found.Pages[k] % uint64(len(s.o.v.Members())) }
+func (s *salvage) drive(k int) int { return int(s.found.Pages[k] % uint64(len(s.o.v.Members()))) }
 
-// batch writes n pages from the next on.
-func (s *salvage) batch(ctx context.Context, n int) {
-	page := s.t3.page
+// batch writes pages, which are all of one drive.
+func (s *salvage) batch(ctx context.Context, pages []int) {
+	page, drive := s.t3.page, s.drive(pages[0])
 	var list []host.Request
 	var index []int
-	for i := range n {
-		k := s.next + i
+	for i, k := range pages {
 		a := s.o.arrayOf(s.found.Pages[k])
-		if s.silent[s.drive(k)] {
-			s.fail(k, k+1, errSilent)
+		if err := s.silent[drive]; err != nil {
+			s.fail(k, err)
 			continue
 		}
 		if a == nil {
-			s.fail(k, k+1, errors.New("it belongs to no array"))
+			s.fail(k, errors.New("it belongs to no array"))
 			continue
 		}
 		if err := s.found.Read(ctx, k, s.t3.slots.Bytes()[i*page:(i+1)*page]); err != nil {
-			s.fail(k, k+1, err)
+			s.fail(k, err)
 			continue
 		}
 		list, index = append(list, host.Request{Array: a.id, Page: s.found.Pages[k] - a.first, Slot: int32(i), Write: true}), append(index, k)
 	}
-	for tries := 0; tries <= max(s.o.cfg.Retries, 0) && len(list) > 0; tries++ {
-		list, index = s.try(ctx, list, index)
+	for tries := 0; tries <= max(s.o.cfg.Retries, 0) && len(list) > 0 && s.silent[drive] == nil; tries++ {
+		list, index = s.try(ctx, drive, list, index)
 	}
 	for i, k := range index {
-		s.fail(k, k+1, list[i].Err)
-		if list[i].Late {
-			s.silent[s.drive(k)] = true
+		s.fail(k, list[i].Err)
+		if list[i].Late && s.silent[drive] == nil {
+			s.silent[drive] = errSilent
 		}
 	}
 }
 
-// try writes pages, and returns those that have failed.
-func (s *salvage) try(ctx context.Context, list []host.Request, index []int) (left []host.Request, of []int) {
+// try writes pages of a drive, and returns those that have failed.
+func (s *salvage) try(ctx context.Context, drive int, list []host.Request, index []int) (left []host.Request, of []int) {
 	p, err := s.t3.Start(list)
 	if err == nil {
 		err = p.Wait(ctx)
@@ -168,29 +207,63 @@ func (s *salvage) try(ctx context.Context, list []host.Request, index []int) (le
 		}
 	}
 	s.o.saved.Add(uint64(len(list) - len(left)))
-	if late && s.t3.Recover(ctx) == nil {
-		s.o.resets.Add(1)
+	if !late {
+		return left, of
 	}
+	if err := s.t3.Recover(ctx); err != nil {
+		s.resign(drive, err)
+		return left, of
+	}
+	s.o.resets.Add(1)
 	return left, of
 }
 
-// fail notes pages from..to of found as lost.
-func (s *salvage) fail(from, to int, err error) {
-	s.failed.Failed += to - from
-	for k := from; k < to && len(s.failed.Pages) < host.MaxNamed; k++ {
-		e := &PageError{Array: "?", Page: s.found.Pages[k], Err: err}
-		if a := s.o.arrayOf(e.Page); a != nil {
-			e.Array, e.Page = a.key.name, e.Page-a.first
+// resign asks a drive nothing more that may still read what it was to write: the memory is its own
+// from now on, or it would write the bytes of later pages.
+func (s *salvage) resign(drive int, err error) {
+	s.silent[drive] = fmt.Errorf("%w: %w", errSilent, err)
+	m, err := s.o.v.Alloc(s.t3.page * s.depth())
+	if err != nil {
+		for i := range s.o.v.Members() {
+			s.silent[i] = err
 		}
-		s.failed.Pages = append(s.failed.Pages, e)
+		return
 	}
+	s.left, s.t3.slots = append(s.left, s.t3.slots), m
 }
 
-// close gives back what open has taken. The arrays are closed with the others.
+// fail notes page k of found as lost.
+func (s *salvage) fail(k int, err error) {
+	s.failed.Failed++
+	if len(s.failed.Pages) >= host.MaxNamed {
+		return
+	}
+	e := &PageError{Array: "?", Page: s.found.Pages[k], Err: err}
+	if a := s.o.arrayOf(e.Page); a != nil {
+		e.Array, e.Page = a.key.name, e.Page-a.first
+	}
+	s.failed.Pages = append(s.failed.Pages, e)
+}
+
+// close closes the queue. The arrays are closed with the others.
 func (s *salvage) close() error {
 	clear(s.t3.arrays)
-	if err := s.t3.freed(); err != nil {
+	s.t3.q.Poll() // takes what a reset has ended
+	if err := s.t3.q.Close(); err != nil {
 		return fmt.Errorf("what was written at last may still be in flight: %w", err)
 	}
 	return nil
+}
+
+// free gives the memory back, once the drives are closed and read it no more.
+func (s *salvage) free() error {
+	if s == nil {
+		return nil
+	}
+	var errs []error
+	for _, m := range append(s.left, s.t3.slots) {
+		errs = append(errs, m.Free())
+	}
+	s.left = nil
+	return errors.Join(errs...)
 }

@@ -1,10 +1,12 @@
 package tritier_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tritier/tritier"
 	"github.com/tritier/tritier/cuda/cudafake"
@@ -132,4 +134,28 @@ func batchCall(t *testing.T, m *tritier.Memory, a *tritier.Array[uint64], want [
 		err = pin.Unpin()
 	}
 	return err
+}
+
+// TestRetriesOfEndedCall: what a call tried again before its context ended counts, and it ends
+// soon.
+func TestRetriesOfEndedCall(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		m, a, want, f := refusedArray(t, 100, false, false)
+		f.on.Store(false)
+		f.f = func(*soft.CommandInfo) soft.Fault {
+			return soft.Fault{Status: libnvm.StatusInternalError, Delay: 50 * time.Millisecond}
+		}
+		f.on.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.Read(ctx, 0, make([]uint64, 8)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a read that is refused for 5 s: %v", err)
+		}
+		if n := m.Stats().Retries; n == 0 || n > 40 {
+			t.Errorf("%d tries again", n)
+		}
+		f.on.Store(false)
+		compare(t, a, want)
+		closeMemory(t, m)
+	})
 }

@@ -10,14 +10,18 @@ import (
 	"time"
 
 	"github.com/tritier/tritier"
+	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/cuda/cudafake"
+	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/soft"
+	"github.com/tritier/tritier/libnvm/volume"
 )
 
 // mute is a drive that from fall on answers no command of its I/O queues until it is reset, which
 // shows in the Identify that follows.
 type mute struct {
 	silent, again atomic.Bool
+	last          atomic.Int32 // if not 0: the reset that does not work any more, as none after it
 	resets        atomic.Int32
 	dropped       atomic.Int32 // writes after a reset that were not answered
 	written       func()       // of each write after a reset, if not nil
@@ -33,7 +37,9 @@ func (m *mute) Command(c *soft.CommandInfo) soft.Fault {
 	const identify = 6
 	if c.Queue == 0 {
 		if c.Opcode == identify && m.silent.Load() {
-			m.resets.Add(1)
+			if n := m.resets.Add(1); m.last.Load() != 0 && n >= m.last.Load() {
+				return soft.Fault{Status: libnvm.StatusInternalError, DNR: true}
+			}
 			m.silent.Store(m.again.Load())
 		}
 		return soft.Fault{}
@@ -125,24 +131,109 @@ func TestCloseEndsOnMuteDrive(t *testing.T) {
 		}
 		closeMemory(t, m)
 		drives[1].silent.Store(false)
-		again := open(t, stored)
-		b, err := tritier.OpenArray[uint64](t.Context(), again, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, right := make([]uint64, len(want)), 0
-		if err := b.Read(t.Context(), 0, got); err != nil {
-			t.Fatal(err)
-		}
-		for p := 0; p < len(got); p += page / 8 {
-			if got[p] == want[p] {
-				right++
-			}
-		}
-		if right < 50 {
+		if right := pagesStored(t, stored, want); right < 50 {
 			t.Errorf("%d pages are stored", right)
 		}
-		closeMemory(t, again)
+	})
+}
+
+// pagesStored counts the pages that begin as they should.
+func pagesStored(t *testing.T, stored tritier.Config, want []uint64) (right int) {
+	t.Helper()
+	again := open(t, stored)
+	b, err := tritier.OpenArray[uint64](t.Context(), again, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]uint64, len(want))
+	if err := b.Read(t.Context(), 0, got); err != nil {
+		t.Fatal(err)
+	}
+	for p := 0; p < len(got); p += page / 8 {
+		if got[p] == want[p] {
+			right++
+		}
+	}
+	closeMemory(t, again)
+	return right
+}
+
+// TestCloseBesideDeadDrive: a drive that cannot be reset, at first or after it was silent again,
+// costs its own pages, and those of the other are stored.
+func TestCloseBesideDeadDrive(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		for _, last := range []int32{1, 2} {
+			drives := []*mute{{}, {}}
+			m, want, stored := mutedArray(t, drives)
+			for _, d := range drives {
+				d.fall(false)
+			}
+			drives[0].again.Store(true)
+			drives[0].last.Store(last)
+			var lost *tritier.FlushError
+			var reset *volume.ResetError
+			err := m.Close(t.Context())
+			if !errors.As(err, &lost) || lost.Failed != 50 || !errors.As(err, &reset) || reset.Member != 0 {
+				t.Errorf("dead at reset %d: %v", last, err)
+			}
+			if s := m.Stats(); s.Recoveries != 1 || s.Flushed < 50 {
+				t.Errorf("dead at reset %d: %d recoveries, %d pages flushed", last, s.Recoveries, s.Flushed)
+			}
+			_ = m.Close(t.Context()) // the dead drive's part of it has failed
+			drives[0].last.Store(0)
+			drives[0].silent.Store(false)
+			if right := pagesStored(t, stored, want); right < 50 {
+				t.Errorf("dead at reset %d: %d pages are stored", last, right)
+			}
+		}
+	})
+}
+
+// TestCloseNamesAllThatIsLost: a drive that cannot be reset costs every page that is not written,
+// also those that the flush had not come to.
+func TestCloseNamesAllThatIsLost(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		drives := []*mute{{}}
+		m, _, _ := mutedArray(t, drives)
+		drives[0].fall(true)
+		drives[0].last.Store(1)
+		var lost *tritier.FlushError
+		var reset *volume.ResetError
+		if err := m.Close(t.Context()); !errors.As(err, &lost) || lost.Failed != 100 || !errors.As(err, &reset) {
+			t.Errorf("%v", err)
+		}
+		_ = m.Close(t.Context())
+	})
+}
+
+// TestCloseWaitsForWatch: who looks whether work has ended, and hangs, keeps a Close from ending
+// I/O, and another goes on once that is over.
+func TestCloseWaitsForWatch(t *testing.T) {
+	onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+		drives := []*mute{{}}
+		m, want, stored := mutedArray(t, drives)
+		drives[0].fall(false)
+		begun, over := make(chan struct{}, 1), make(chan struct{})
+		watched := make(chan error, 1)
+		go func() {
+			watched <- m.Watch(context.Background(), bamio.WorkFunc(func() (bool, error) {
+				begun <- struct{}{}
+				<-over
+				return true, nil
+			}))
+		}()
+		<-begun
+		if err := m.Close(t.Context()); !errors.Is(err, tritier.ErrNotClosed) {
+			t.Errorf("beside a Watch: %v", err)
+		}
+		close(over)
+		if err := <-watched; err != nil {
+			t.Errorf("the Watch: %v", err)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Errorf("after the Watch: %v", err)
+		}
+		compareStored(t, stored, want)
 	})
 }
 

@@ -32,7 +32,8 @@ type (
 // ErrClosed is what a closed Memory answers.
 var ErrClosed = host.ErrClosed
 
-// ErrNotClosed is a Close that left the Memory open: its context ended first.
+// ErrNotClosed is a Close that left the Memory open: its context ended first, or kernels or a
+// Watch still run.
 var ErrNotClosed = host.ErrNotClosed
 
 // Access is a page access, as Config.Observe is told.
@@ -126,9 +127,10 @@ func (m *Memory) Check() error {
 }
 
 // Close flushes, closes the store and frees the tiers. A drive that leaves writes unanswered is
-// reset, and they are written then. Its error says what could not
-// be written: it is lost. When ctx ends before all was written, or kernels still run,
-// the Memory stays open and Close can be called again. A Close after one that closed
+// reset, and they are written then, unless the reset fails. Its error says what could not
+// be written: it is lost. When ctx ends before all was written, or kernels or a Watch still
+// run, the Memory stays open and Close can be called again: until then nothing may launch
+// kernels with its arrays, whose I/O may have ended. A Close after one that closed
 // the Memory does nothing. Every other call answers ErrClosed then, but for those without
 // an error, and AccessError.
 func (m *Memory) Close(ctx context.Context) error {

@@ -31,7 +31,8 @@ func (e *Engine) Close() error {
 // ends for good, so that no command of it moves data any more, and the CPU can do I/O
 // in its stead. Kernels are asked to end and waited for as in Close, queue pairs are deleted,
 // and reset then resets the drives, which ends what they did not give up. The payload memory
-// stays, to be read, until Close; other methods answer ErrClosed. After a *BusyError nothing was
+// stays, to be read, until Close; other methods answer ErrClosed, and commands of kernels that
+// are launched all the same end with Stopped at once. After a *BusyError nothing was
 // given up. After another error drives may still move data.
 func (e *Engine) Retire(reset func() error) error {
 	e.life.closeMu.Lock()
@@ -39,7 +40,8 @@ func (e *Engine) Retire(reset func() error) error {
 	if err := e.quiesce(); err != nil {
 		return err
 	}
-	err := e.unregisterQueues() // before a reset gives the rings other memory
+	err := e.markRetired()
+	err = errors.Join(err, e.unregisterQueues()) // before a reset gives the rings other memory
 	e.deleteQueues()
 	if failed := reset(); failed != nil {
 		return errors.Join(failed, err)
@@ -48,6 +50,19 @@ func (e *Engine) Retire(reset func() error) error {
 		p.held = nil
 	}
 	return err
+}
+
+// markRetired has kernels that come later, which nothing keeps from being launched, leave the
+// queues alone: a lost context would take with it what the payload's owner has on the GPU.
+func (e *Engine) markRetired() error {
+	if e.memory == nil || e.gpu.Err() != nil {
+		return nil
+	}
+	var errs []error
+	for _, p := range e.ports {
+		errs = append(errs, e.markFailed(context.Background(), p, Stopped))
+	}
+	return errors.Join(errs...)
 }
 
 // quiesce asks kernels to end, and waits until nobody uses the engine. The caller has closeMu.

@@ -4,7 +4,8 @@ import "sync"
 
 // overlapped calls first for the ranges of [0, n) of at most size each, in order, and
 // second for each range after it, with the same buffer. The two work side by side: first
-// is one range ahead of second, in another buffer. After an error no range is begun.
+// is one range ahead of second, in another buffer. After an error no range is used any more,
+// and at most one is still begun.
 func overlapped[T any](n, size uint64, first, second func(low uint64, buf []T) error) error {
 	size = min(n, size)
 	type part struct {

@@ -28,7 +28,9 @@ type expectation struct {
 
 // judge compares the errors that were seen, by status, with the faults that were
 // injected, and is the error that a difference is. deadline is that of one I/O, places
-// how many are in flight in a queue: only when so many are kept does another find no place.
+// how many are in flight in a queue, 0 where none is waited for. Less than half of them may be
+// those of commands that have ended, which only the completion of another gives back
+// (free_slots of poll.cuh): when all others are kept, the next finds no place.
 func (w *faultSwitch) judge(seen map[string]uint64, deadline time.Duration, places int) error {
 	x := w.expected(deadline)
 	var wrong []string
@@ -39,7 +41,7 @@ func (w *faultSwitch) judge(seen map[string]uint64, deadline time.Duration, plac
 		switch unanswered := kind == timedOut || kind == bamio.Timeout.String(); {
 		case unanswered && x.late > 0:
 			late += n
-		case kind == bamio.Busy.String() && places > 0 && x.late >= uint64(places):
+		case kind == bamio.Busy.String() && places > 0 && x.late > uint64(places/2):
 		case !asked:
 			wrong = append(wrong, fmt.Sprintf("%s ended with %q, which no injected fault explains", plural(n, "I/O"), kind))
 		case n > want:

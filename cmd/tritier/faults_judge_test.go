@@ -60,10 +60,11 @@ func TestJudgeFaults(t *testing.T) {
 	}
 }
 
-// Nobody finds a queue full whose commands were not all kept.
+// Nobody finds a queue full of which half was not kept: the rest may be commands that have ended,
+// whose places nobody has given back yet.
 func TestJudgeBusy(t *testing.T) {
 	busy := map[string]uint64{bamio.Busy.String(): 3}
-	for places, ok := range map[int]bool{10: true, 11: false, 0: false} {
+	for places, ok := range map[int]bool{10: true, 19: true, 20: false, 0: false} {
 		if err := fire(t, "drop=1", 10).judge(busy, time.Second, places); (err == nil) != ok {
 			t.Errorf("10 dropped, %d places: %v", places, err)
 		}

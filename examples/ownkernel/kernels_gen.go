@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2ab618ee8364aa9f7ad171be8f1d046b84eb48e76e85814e80dac7efce238493
+// sha256:db6d17e0f18ee3bd73a02b0af907546cf85e1b7155b7499543733ff9356936f1
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -129,24 +129,63 @@ func (v *Volume) Recover(ctx context.Context) error {
 		member, _ := v.locate(page)
 		needed[member] = true
 	}
-	var errs []error
+	failed := &RecoverError{}
 	for i, m := range v.members {
 		r, ok := m.(Resetter)
 		if !ok {
 			r = noReset{}
 		}
 		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, err)...)
+			failed.Rest = err
+			return failed
 		}
 		err := r.Reset()
 		if errors.Is(err, ErrNoReset) && !needed[i] && !v.meta[i].held() {
 			continue
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("volume: %s: %w", m.Name(), err))
+			failed.Members = append(failed.Members, ResetError{i, m.Name(), err})
 		}
 	}
-	return errors.Join(errors.Join(errs...), v.unknown())
+	if failed.Rest = v.unknown(); failed.Rest == nil && len(failed.Members) == 0 {
+		return nil
+	}
+	return failed
+}
+
+// RecoverError says of which members operations may still land after a Recover. Those
+// that it does not name were reset, if Rest is nil.
+type RecoverError struct {
+	Members []ResetError // could not be reset
+	Rest    error        // a *DurabilityError, or why others were not tried
+}
+
+// ResetError is a member that could not be reset.
+type ResetError struct {
+	Member int // its number in the volume
+	Name   string
+	Err    error
+}
+
+// Error names the member.
+func (e *ResetError) Error() string { return fmt.Sprintf("volume: %s: %v", e.Name, e.Err) }
+
+// Unwrap returns the reason.
+func (e *ResetError) Unwrap() error { return e.Err }
+
+// Error joins all of them.
+func (e *RecoverError) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap returns all of them.
+func (e *RecoverError) Unwrap() []error {
+	var errs []error
+	for i := range e.Members {
+		errs = append(errs, &e.Members[i])
+	}
+	if e.Rest != nil {
+		errs = append(errs, e.Rest)
+	}
+	return errs
 }
 
 // noReset stands for a member that has no Reset.

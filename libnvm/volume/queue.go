@@ -71,18 +71,37 @@ type flight struct {
 	id     uint32
 }
 
+// lostMember is the queue of a member that is lost.
+type lostMember struct{ err error }
+
+func (l lostMember) Submit(*Op) error { return l.err }
+func (l lostMember) Poll([]Done) int  { return 0 }
+func (l lostMember) Held() int        { return 0 }
+func (l lostMember) Close() error     { return nil }
+
 // maxFlights bounds the requests that a queue holds, sent or waiting.
 const maxFlights = 1 << 20
 
 // OpenQueue makes a queue with depth commands in flight on each member.
-func (v *Volume) OpenQueue(depth int) (*Queue, error) {
+func (v *Volume) OpenQueue(depth int) (*Queue, error) { return v.OpenQueueWithout(depth, nil) }
+
+// OpenQueueWithout is OpenQueue for a volume of which members are lost, that for which
+// lost returns an error: requests for their pages end with it, and they are not asked for
+// a queue. A nil function names none.
+func (v *Volume) OpenQueueWithout(depth int, lost func(member int) error) (*Queue, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
 		return nil, ErrClosed
 	}
 	q := &Queue{v: v, done: make([]Done, 64)}
-	for _, m := range v.members {
+	for i, m := range v.members {
+		if lost != nil {
+			if err := lost(i); err != nil {
+				q.members = append(q.members, memberQueue{q: lostMember{err}})
+				continue
+			}
+		}
 		mq, err := m.OpenQueue(depth)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("volume: %s: open a queue: %w", m.Name(), err), q.closeMembers())

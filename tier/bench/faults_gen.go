@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e06b654eeead44ac97e03ca5d69cb6e207ebffc1c624aa88219082db3e5cd033
+// sha256:775037333e6f4b66a4386d8b9c88722853f233c0566db6afed85a6b9dd0d9a94
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

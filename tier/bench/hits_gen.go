@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:6ddc4818993163b423ba0dcd8e90ba7e2866804c8f6b0bc3d72eb7ac95bd1e51
+// sha256:747c89d413e926fcc97b451c4e39261ccea26f583d58fbe90f06f80ab6a148cc
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:8b8e5d15a88f7a268ae631837f8a744ec0dd65c7f71f6a9095245d020fd37924
+// sha256:027592d1d7271d5ec38154a2e9e753ce9113437327e741bc8e24ef712dfa5fa4
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

@@ -62,6 +62,9 @@ struct DriveStore {
     }
     TRITIER_SLOW bool settled(uint32_t queue) const {
         bamio::Port port = bamio::open_port(reinterpret_cast<const bamio::Engine*>(layout()->bamio), queue);
+        if (load_relaxed_gpu(&port.q->failed) == bamio::kStopped) {
+            return false; // bamio.Engine.Retire has given the queue's memory back
+        }
         bamio::poll(Solo{}, port);
         for (uint32_t i = 0; i < port.cid_count; i++) {
             if ((load_acquire_gpu(&port.cids[i].word) & 3) == bamio::kAbandoned) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ae7286a84707aea079a77a773d5b0d615fa88a520774b69eb3f9e00c60679d09
+// sha256:5d75405169b6a44ca011d17ce944d9688be2ecc59d343364f6aeaca923daee26
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

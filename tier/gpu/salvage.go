@@ -2,8 +2,10 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/tritier/tritier/bamio"
 	"github.com/tritier/tritier/tier"
 )
 
@@ -15,8 +17,8 @@ type Salvage struct {
 	at    []uint64 // their entries
 }
 
-// ResetError is a Salvage that has ended the GPU's I/O, and then could not have the
-// drives reset: nothing may be written.
+// ResetError is a Salvage that has ended the GPU's I/O, and then could not have all
+// drives reset: to those that were not, nothing may be written.
 type ResetError struct{ Err error }
 
 // Error says what was wanted.
@@ -29,15 +31,16 @@ func (e *ResetError) Unwrap() error { return e.Err }
 
 // Salvage ends the GPU's I/O for good, and finds the pages whose newest bytes T3 lacks; they stay
 // where they are until Close. reset has to reset the drives, so that no earlier write of a
-// page can come after that of the CPU; where it fails the error is a *ResetError. No
-// kernel may run: a *RunningError, after which the engine is as it was, as after the end of
-// ctx. From here on batch calls answer ErrClosed.
+// page can come after that of the CPU; where it fails the error is a *ResetError, beside what
+// was found: the caller knows for which drives. No kernel may run, nor a Watch for what
+// does not end: a *RunningError, after which Salvage can be called again, as after the end of
+// ctx. Once I/O has ended, batch calls answer ErrClosed, and no kernel may be launched.
 func (e *Engine) Salvage(ctx context.Context, reset func() error) (*Salvage, error) {
 	if err := e.mu.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.leave()
-	if err := e.ready(ctx); err != nil {
+	if err := e.ready(ctx); err != nil && (e.closed || !e.retired) { // retired: an earlier Salvage has come to a *RunningError
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, e.o.Deadline)
@@ -59,8 +62,12 @@ func (e *Engine) Salvage(ctx context.Context, reset func() error) (*Salvage, err
 		}
 	}
 	e.retired = true
-	if err := e.io.Retire(reset); err != nil {
-		return nil, &ResetError{err}
+	var busy *bamio.BusyError
+	switch err := e.io.Retire(reset); {
+	case errors.As(err, &busy):
+		return nil, &RunningError{err}
+	case err != nil:
+		return s, &ResetError{err}
 	}
 	return s, nil
 }

@@ -116,6 +116,7 @@ func (e *Engine) wait(ctx context.Context, front *cuda.Event) error {
 		if running {
 			return &RunningError{errors.Join(watched, err)}
 		}
+		e.retried += uint64(e.reportWord(reportRetriedAt))
 		return errors.Join(watched, err)
 	}
 	e.retried += uint64(e.reportWord(reportRetriedAt))

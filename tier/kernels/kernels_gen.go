@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:07aaed4b821520cc4e76c12e1ea108b8f36d462806ba319b5a7287e3f79e4407
+// sha256:ae6eb18707d1386eaf7acfe080cb4add909c789a2be71000dbb53052117664e7
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

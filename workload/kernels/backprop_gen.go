@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c53c6a1dbc54097ab6e6531c2db6fec650e03d891376843907f025a3c8434b6c
+// sha256:fcd8765230fc5f7a8e82836f2df39ab5bdf6ae215e309137bf2221c69906b749
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9bb4c20d83cb922fb02e1a778fc22102da2d197d265719da43d7aac701d4ff87
+// sha256:93439b3e656c76550dff24c3275191405e49aa693ce4f36dff50cdb5d7b929a1
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d1889dcdeeedace7c439b444806032ca5deb73c81b0dc8bb0249d9299b2c4a4e
+// sha256:80d1286811a25a58311d7b85e158ecefd4a24fc0b5010e6978e9424a4d8045d0
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f4c56c3a0c38820448ef946f96e8cc2c135effe4e8d645a4932e382dc738c831
+// sha256:235515db51cf751cb59e2a3d0308cf313add7f975b22a9ff96b4fdc065abc5cd
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

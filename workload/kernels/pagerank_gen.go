@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:df247184215048060a1fd6b5389e93d10187737d863ab1f52cd00400ea472d8e
+// sha256:36075cbf22b51e2dfeddc447749075b82bcaf52bb6838a9efb6b97d809063705
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

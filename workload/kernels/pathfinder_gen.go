@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2d0a7ae1da07889f459066dd8df9fa0a18f4aaa2e0bb747de8334a3c23b6f2be
+// sha256:865fa6d767f24537127d15c23cf4870f59c1b974a7e2c160c7ad65ea84c77241
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:795960ed0d7c8f64411b01747a18588556b213b626571e5d49415f5eac8cfe38
+// sha256:6890e41dea9f38c45a4f44c8c9eff7be9828578cd9645ae4439c03ce7f7eb35b
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

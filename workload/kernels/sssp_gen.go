@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8f90c1aa55687d90084a3693f3e0e71b87a0e16caf8b252bd01a359e25ea64e2
+// sha256:c2767478604701bab5df5091cf2a3a4a2235bdadb8d9ea90ab0269ee593b1d88
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

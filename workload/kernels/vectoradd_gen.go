@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e87f0d1e545c66cb5d637373b67f188e8d02d85c5cd5eec034fe37823110dc03
+// sha256:243f1b8dfcfd2eda04eef3079c18f6ce86de60544162c67ebc84b69b2c63652b
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
