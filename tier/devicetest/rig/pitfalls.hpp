@@ -216,6 +216,7 @@ inline uint32_t dead_recorder() {
     c.records = 16;
     c.drain = 0;
     Pitfall p("dead recorder", c);
+    p.w.e.record_wait_ns = 50000000; // of one wait: 192 would take 10 s
     uint64_t begun = globaltimer();
     for (uint64_t i = 0; i < 200; i++) {
         uint64_t page = i * 5 % c.pages;
