@@ -83,7 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Memory, error) {
 		return nil, err
 	}
 	if m.eng, err = m.orchestrate(ctx); err != nil {
-		return nil, errors.Join(err, m.release())
+		return nil, errors.Join(p.unmake(err), m.release())
 	}
 	return m, nil
 }
