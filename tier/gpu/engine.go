@@ -40,7 +40,7 @@ type Engine struct {
 
 	mu      gate // guards stream, look, stage, index, the report, and the rest
 	closed  bool
-	retired bool   // by a Salvage: kernels do no I/O any more
+	retired bool   // by a Salvage, or the last flush: batch calls are refused
 	retried uint64 // accesses of batch calls that were made again
 	late    []late // kernels that did not end when they were asked to
 	stopped bool   // kernels were asked to end, and not yet resumed
