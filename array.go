@@ -49,7 +49,7 @@ func openArrayOf[T any](ctx context.Context, m *Memory, name string, length uint
 	if uint64(e.size) > page {
 		return nil, fmt.Errorf("array %q: an element of %d bytes does not fit a page of %d", name, e.size, page)
 	}
-	a, err := m.openArray(arrayKey{name, e, length}, page/uint64(e.size), create)
+	a, err := m.openArray(ctx, arrayKey{name, e, length}, page/uint64(e.size), create)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,11 @@ func openArrayOf[T any](ctx context.Context, m *Memory, name string, length uint
 }
 
 // openArray finds or makes an array, and makes it known to the tiers.
-func (m *Memory) openArray(want arrayKey, perPage uint64, create bool) (*openArray, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *Memory) openArray(ctx context.Context, want arrayKey, perPage uint64, create bool) (*openArray, error) {
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Leave()
 	if m.closed {
 		return nil, ErrClosed
 	}

@@ -160,7 +160,9 @@ func (o *onDevice) drop(ctx context.Context, a *openArray) error {
 	defer o.mu.Unlock()
 	for i, x := range o.arrays {
 		if x.openArray == a {
-			if err := o.e.Forget(ctx, a.first, x.pages); err != nil {
+			if err := o.e.Forget(ctx, a.first, x.pages); errors.Is(err, gpu.ErrClosed) {
+				return ErrClosed // by a Close that goes on
+			} else if err != nil {
 				return err
 			}
 			o.arrays = append(o.arrays[:i], o.arrays[i+1:]...)
@@ -259,8 +261,11 @@ func (o *onDevice) frames() (uint64, []byte) { return o.e.FrameMemory(), nil }
 
 // flush tries again what failed, as often as the configuration says: what was written is
 // clean by then. It does not wait for drives that are lost or owe an answer.
-func (o *onDevice) flush(ctx context.Context) error {
-	err := o.flushOnce(ctx)
+func (o *onDevice) flush(ctx context.Context) error { return o.flushBy(ctx, o.e.Flush) }
+
+// flushBy is flush, by the engine's Flush or FlushLast.
+func (o *onDevice) flushBy(ctx context.Context, engine func(context.Context) error) error {
+	err := o.flushOnce(ctx, engine)
 	for range max(o.cfg.Retries, 0) {
 		var failed *FlushError
 		var lost *bamio.DriveError
@@ -268,28 +273,28 @@ func (o *onDevice) flush(ctx context.Context) error {
 			break
 		}
 		o.again.Add(uint64(failed.Failed))
-		err = o.flushOnce(ctx)
+		err = o.flushOnce(ctx, engine)
 	}
 	return err
 }
 
-// flushAnswered is flush, which leaves pages of which an earlier write was not answered in
+// flushAnswered is the last flush, which leaves pages of which an earlier write was not answered in
 // time. As long again as that was it waits for the answer, to write them then.
 func (o *onDevice) flushAnswered(ctx context.Context) error {
-	err := o.flush(ctx)
+	err := o.flushBy(ctx, o.e.FlushLast)
 	for end := time.Now().Add(o.cfg.Timeout); errors.Is(err, gpu.ErrFenced) && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return err
 		case <-time.After(o.cfg.Timeout / 20):
 		}
-		err = o.flush(ctx)
+		err = o.flushBy(ctx, o.e.FlushLast)
 	}
 	return err
 }
 
-func (o *onDevice) flushOnce(ctx context.Context) error {
-	err := o.e.Flush(ctx)
+func (o *onDevice) flushOnce(ctx context.Context, engine func(context.Context) error) error {
+	err := engine(ctx)
 	var failed *gpu.AccessError
 	if errors.As(err, &failed) {
 		fe := &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed), Err: failed.Drive}
@@ -333,7 +338,7 @@ func (o *onDevice) finish(ctx context.Context) error {
 	}
 	var failed *cuda.Error
 	if errors.As(err, &failed) && o.ctx.Err() == nil {
-		err = o.flush(ctx) // an error that has not lost the context need not hit twice
+		err = o.flushBy(ctx, o.e.FlushLast) // an error that has not lost the context need not hit twice
 	}
 	var running *gpu.RunningError
 	var hang *gpu.HangError

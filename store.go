@@ -61,7 +61,12 @@ func openVolume(p *parsed, members []volume.Member) (*volume.Volume, error) {
 			return nil, &NoStoreError{p.Store, err}
 		}
 	}
-	return volume.Create(members, volume.Options{PageSize: int(p.PageSize), Checksums: p.Checksums, Force: p.Force, MetadataTimeout: p.Timeout})
+	v, err := volume.Create(members, volume.Options{PageSize: int(p.PageSize), Checksums: p.Checksums, Force: p.Force, MetadataTimeout: p.Timeout})
+	var taken *volume.NotEmptyError
+	if errors.As(err, &taken) && format != nil {
+		return nil, fmt.Errorf("%w; it was not opened, since %w", err, format)
+	}
+	return v, err
 }
 
 // fits compares what was asked for with the store that is there, and takes over

@@ -2,6 +2,7 @@ package tritier_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,8 +26,10 @@ func TestFailedCreateLeavesNoFile(t *testing.T) {
 		"a drive too small for a page": {Store: "file:" + file("a") + "?size=64KiB"},
 		"a second drive that fails":    {Store: "file:" + file("a") + "?size=8MiB,file:" + filepath.Join(dir, "absent", "b") + "?size=8MiB"},
 		"a drive that holds something": {Store: "file:" + file("a") + "?size=8MiB,file:" + file("mine") + "?size=8MiB"},
+		"a GPU that is not there":      {Store: "file:" + file("a") + "?size=8MiB", GPU: "9999"},
+		"kernels that have no GPU":     {Store: "file:" + file("a") + "?size=8MiB", GPU: "9999", Engine: tritier.EngineGPU},
 	} {
-		c.GPU, c.Create, c.T1, c.T2 = "none", true, 1<<20, 1<<20
+		c.GPU, c.Create, c.T1, c.T2 = cmp.Or(c.GPU, "none"), true, 1<<20, 1<<20
 		m, err := tritier.Open(t.Context(), c)
 		var bad *tritier.ConfigError
 		if err == nil || errors.As(err, &bad) {
@@ -49,6 +52,7 @@ func TestFailedCreateLeavesNoFile(t *testing.T) {
 func TestForeignFileIsUntouched(t *testing.T) {
 	for name, content := range map[string][]byte{
 		"a note": []byte("precious"), "no whole block": bytes.Repeat([]byte("x"), 70_001), "an ext file system": ext(1 << 20), "what begins with zeroes": append(make([]byte, 100_000), 1),
+		"what begins with many zeroes": append(make([]byte, 200_000), 1), "what ends behind the store": append(make([]byte, 9<<20), 1),
 	} {
 		for _, order := range []string{"mine", "empty,mine", "mine,new", "zeroes,new,mine"} {
 			dir := t.TempDir()

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/tritier/tritier/internal/gate"
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/host"
@@ -49,7 +49,7 @@ type Memory struct {
 	vol      *volume.Volume
 	eng      orchestrator
 	stop     context.CancelFunc
-	mu       sync.Mutex // guards arrays; taken before the engine's lock
+	mu       gate.Gate // guards arrays; taken before the engine's lock
 	arrays   map[string]*openArray
 	closed   bool        // takes no work
 	released bool        // has given everything back
@@ -65,6 +65,14 @@ func (m *Memory) open() error {
 	return nil
 }
 
+// enter waits for the call on arrays that is under way, or a Close, or the end of ctx.
+func (m *Memory) enter(ctx context.Context) error {
+	if err := m.mu.Enter(ctx); err != nil {
+		return fmt.Errorf("another call has not ended: %w", err)
+	}
+	return nil
+}
+
 // Open assembles a Memory and opens its store, or makes it. ctx bounds the opening
 // alone. Close the Memory, or what was written since the last Flush is lost.
 func Open(ctx context.Context, cfg Config) (*Memory, error) {
@@ -75,7 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Memory, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m := &Memory{cfg: p, arrays: map[string]*openArray{}}
+	m := &Memory{cfg: p, mu: gate.New(), arrays: map[string]*openArray{}}
 	// The drives' service threads live until Close, not until ctx ends.
 	var life context.Context
 	life, m.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -84,7 +92,7 @@ func Open(ctx context.Context, cfg Config) (*Memory, error) {
 		return nil, err
 	}
 	if m.eng, err = m.orchestrate(ctx); err != nil {
-		return nil, errors.Join(err, m.release())
+		return nil, errors.Join(p.unmake(err), m.release())
 	}
 	return m, nil
 }
@@ -134,8 +142,10 @@ func (m *Memory) Check() error {
 // the Memory does nothing. Every other call answers ErrClosed then, but for those without
 // an error, and AccessError.
 func (m *Memory) Close(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return errors.Join(ErrNotClosed, err)
+	}
+	defer m.mu.Leave()
 	if m.released {
 		return nil
 	}
@@ -184,7 +194,7 @@ type ArrayInfo struct {
 // had then.
 func (m *Memory) Arrays() []ArrayInfo {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.mu.Leave()
 	var list []ArrayInfo
 	for _, info := range m.vol.Arrays() {
 		k, err := parseKey(info.Name)
@@ -203,8 +213,10 @@ func (m *Memory) Arrays() []ArrayInfo {
 // is gpu.ErrFenced, while a write of it that was not answered in time may still be
 // carried out: a Flush that succeeds ends that.
 func (m *Memory) DropArray(ctx context.Context, name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Leave()
 	if m.closed {
 		return ErrClosed
 	}

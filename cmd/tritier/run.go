@@ -153,7 +153,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.t1, "t1", "", "`SIZE` of T1: bytes, or a share of the arrays such as 10% (default: 10%)")
 	fs.StringVar(&f.t2, "t2", "", "`SIZE` of T2, likewise; 0 for none (default: four times T1)")
 	fs.Var(&f.page, "page", "page size, a power of two from 4KiB to 2MiB (default: 64KiB)")
-	fs.StringVar(&f.store, "store", "", "`DRIVES` of the store, a list of "+drive.Forms+" (default: mem:, large enough)")
+	fs.StringVar(&f.store, "store", "", "`DRIVES` of the store, a list of "+drive.Forms+" (default: mem:SIZE, large enough)")
 	fs.BoolVar(&f.checksums, "checksums", false, "keep a checksum of every page, in a store that is made")
 	fs.StringVar(&f.model, "model", "", "pace software drives as a preset's `NAME` ("+strings.Join(servicetime.Names(), ", ")+"), or a YAML file")
 	fs.StringVar(&f.engine, "engine", lib.EngineHost, "`WHO` decides: host, the CPU, or gpu, kernels themselves (placers with t1=clock or fifo, t2=fifo)")

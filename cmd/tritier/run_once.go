@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	lib "github.com/tritier/tritier"
+	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/metrics"
 	"github.com/tritier/tritier/placement"
@@ -72,20 +73,15 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	line.observe(&c)
 	c.EventsEvery = r.f.traceSample
 	if c.Engine == lib.EngineGPU {
-		if d, err := openCUDA(); err == nil {
-			c.Driver = d // else Open says why not
+		d, err := openCUDA()
+		if err != nil { // before a store is made
+			return nil, fmt.Errorf("--engine gpu needs an NVIDIA GPU: %w; tritier doctor says more", err)
 		}
+		c.Driver = d
 	}
 	mem, err := lib.Open(ctx, c)
-	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(c.Store, "size=") {
-		return nil, fmt.Errorf("%w: to make a file, give its size: file:PATH?size=SIZE", err)
-	}
-	var taken *volume.NotEmptyError
-	if errors.As(err, &taken) {
-		return nil, fmt.Errorf("%s holds %s, and the drives given do not make up a store: name all of the store's, or others, or remove what is there", taken.Member, taken.Found)
-	}
 	if err != nil {
-		return nil, err
+		return nil, openHint(err, c.Store)
 	}
 	r.launched = func(l workload.Launch) {
 		line.launched(l)
@@ -110,7 +106,7 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 	made = true
 	x := &runOnce{about: mem.Describe(), form: r.f.form()}
 	if err := x.measure(ctx, r, mem, w, rec, line); err != nil {
-		return nil, err
+		return nil, r.roomHint(err)
 	}
 	one = x
 	x.what, x.bytes = w.Describe(), w.Size()
@@ -127,6 +123,33 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 		return one, err
 	}
 	return one, r.simulate(ctx, rec, p.spec, x)
+}
+
+// openHint says of an error of Open what to do on the command line.
+func openHint(err error, store string) error {
+	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(store, "size=") {
+		return fmt.Errorf("%w: to make a file, give its size: file:PATH?size=SIZE", err)
+	}
+	var taken *volume.NotEmptyError
+	if !errors.As(err, &taken) {
+		return err
+	}
+	var format *volume.FormatError
+	why := ""
+	if errors.As(err, &format) {
+		why = fmt.Sprintf(" (%s: %s)", format.Member, format.Reason)
+	}
+	return fmt.Errorf("%s holds %s, and the drives given do not make up a store%s: name all of the store's, or others, or remove what is there", taken.Member, taken.Found, why)
+}
+
+// roomHint says what to do when the arrays do not fit into the store.
+func (r *runner) roomHint(err error) error {
+	var room *volume.NoSpaceError
+	if !errors.As(err, &room) {
+		return err
+	}
+	return fmt.Errorf("%w: the arrays take %s together: give a larger store (what is there keeps its size: name files that are not there yet, with a larger ?size=), or a smaller --size",
+		err, units.FormatBytes(r.planned))
 }
 
 // verify compares the result with the reference, unless that is not wanted.

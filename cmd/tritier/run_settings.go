@@ -10,6 +10,7 @@ import (
 
 	lib "github.com/tritier/tritier"
 	"github.com/tritier/tritier/internal/units"
+	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/workload"
 )
@@ -70,7 +71,19 @@ func (f *runFlags) settings(name string) (*runSettings, error) {
 	} else if n > 1 && f.record != "" && !strings.Contains(f.record, "%") {
 		return nil, fmt.Errorf("--record %s writes one run: give one policy, not %d, or a name with %%, which stands for the policy's number", f.record, n)
 	}
+	if err := f.checkKeep(len(s.policies) * f.repeat); err != nil {
+		return nil, err
+	}
 	return s, s.checkPolicies()
+}
+
+// checkKeep refuses runs of which the second would find what the first has kept.
+func (f *runFlags) checkKeep(runs int) error {
+	lasts := f.store != "" && !strings.HasPrefix(f.store, string(drive.Memory)+":")
+	if runs > 1 && lasts && f.keep && !f.replace {
+		return fmt.Errorf("--keep leaves the arrays of one run in the store, and these are %d: give --replace too, which leaves those of the last one, or a single run", runs)
+	}
+	return nil
 }
 
 // check reports flags that are out of range.

@@ -61,7 +61,7 @@ func (d *Drive) openMemory(block int) (soft.Backend, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err == nil {
 		if all := uint64(info.Totalram) * uint64(info.Unit); d.URI.Size > all {
-			return nil, &URIError{d.URI.String(), "this machine has " + units.FormatBytes(all) + " of memory"}
+			return nil, &URIError{d.URI.String(), "this machine has " + units.FormatBytes(all) + " of memory: take less, or a file: file:PATH?size=SIZE"}
 		}
 	}
 	if d.URI.Size < uint64(block) {

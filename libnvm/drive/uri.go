@@ -128,6 +128,9 @@ func parse(s string) (u URI, reason string) {
 		if u.Size != 0 {
 			return u, "mem: has its size before the question mark: mem:1GiB"
 		}
+		if body == "" {
+			return u, "mem: needs a size, such as mem:1GiB"
+		}
 		return u, u.size(body)
 	case File:
 		return u, u.path(body)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,8 +38,46 @@ func checkFile(path string, size int64) error {
 	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
 		return nil
 	}
-	_, err = mayExtend(path, f)
-	return err
+	may, err := mayExtend(path, f)
+	if err != nil || !may {
+		return err
+	}
+	return checkRest(path, f, info)
+}
+
+const restPiece = 64 << 10
+
+// restBytes bounds what is read of the rest of a file.
+var restBytes = int64(1 << 30)
+
+// checkRest refuses a file that holds anything behind the area that checkEmpty looks at, where no
+// file system begins, but a file of a program may. It passes over holes, and reads of a
+// file with more than restBytes pieces at equal distances. What an interrupted Create leaves
+// there is nobody's.
+func checkRest(path string, f *os.File, info os.FileInfo) error {
+	step := int64(restPiece)
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		step *= max((s.Blocks*512+restBytes-1)/restBytes, 1)
+	}
+	piece := make([]byte, restPiece)
+	for at := int64(2 * dirOffset); at < info.Size(); at += step {
+		data, err := f.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // holes up to the end
+		}
+		if err == nil { // else the file system does not say where holes are
+			at = data
+		}
+		n, err := f.ReadAt(piece, at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("volume: what %s holds: %w", path, err)
+		}
+		left := at == 2*dirOffset && n == dirSlot && string(piece[:8]) == dirMagic
+		if !left && !allZero(piece[:n]) {
+			return &NotEmptyError{path, "data of unknown kind, behind zeroes"}
+		}
+	}
+	return nil
 }
 
 // mayExtend says whether a file may get a larger size. One that holds a volume need not,

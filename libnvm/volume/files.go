@@ -94,7 +94,7 @@ func openFile(ctx context.Context, i int, path string, o *FilesOptions) (Member,
 	if err != nil {
 		return nil, errors.Join(err, shut())
 	}
-	m, err := NewNamespace(c, ns, NamespaceOptions{Identity: &Identity{}, Name: path, NoLock: true, Close: shut, Reset: c.Reset})
+	m, err := NewNamespace(c, ns, NamespaceOptions{Identity: &Identity{}, Name: path, NoLock: true, Close: shut, Reset: c.Reset, HostError: f.HostError})
 	if err != nil {
 		return nil, errors.Join(err, shut())
 	}

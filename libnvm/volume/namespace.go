@@ -24,6 +24,9 @@ type NamespaceOptions struct {
 	// Reset, if set, is what Volume.Recover calls: the controller's Reset, when
 	// nothing but the volume uses the controller.
 	Reset func() error
+	// HostError, if set, is the system's error behind the last command that a software
+	// controller has failed, or nil.
+	HostError func() error
 }
 
 // NVMeMember is a Member on an NVMe namespace: that of NewNamespace and OpenFiles.
@@ -105,7 +108,7 @@ func (m *namespace) OpenQueue(depth int) (MemberQueue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &namespaceQueue{q: q, ns: m.ns}, nil
+	return &namespaceQueue{q: q, ns: m.ns, host: m.o.HostError}, nil
 }
 
 // Reset is Resetter's.
@@ -131,6 +134,7 @@ func (m *namespace) Close() error {
 type namespaceQueue struct {
 	q    *libnvm.QueuePair
 	ns   *libnvm.Namespace
+	host func() error // see NamespaceOptions.HostError
 	done [64]libnvm.Completion
 }
 
@@ -161,9 +165,23 @@ func (q *namespaceQueue) Submit(op *Op) error {
 func (q *namespaceQueue) Poll(done []Done) int {
 	n := q.q.Poll(q.done[:min(len(q.done), len(done))])
 	for i, c := range q.done[:n] {
-		done[i] = Done{c.Tag, c.Err}
+		done[i] = Done{c.Tag, q.explained(c.Err)}
 	}
 	return n
+}
+
+// explained adds to a drive's status what the system says, if it was the system that failed:
+// a full disk is no more than Capacity Exceeded otherwise.
+func (q *namespaceQueue) explained(err error) error {
+	var status *libnvm.StatusError
+	if q.host == nil || !errors.As(err, &status) {
+		return err
+	}
+	host := q.host()
+	if host == nil {
+		return err
+	}
+	return fmt.Errorf("%w; the host says: %w", err, host)
 }
 
 func (q *namespaceQueue) Held() int { return q.q.Quarantined() }

@@ -391,3 +391,35 @@ func TestUncleanVolumeOverFiles(t *testing.T) {
 	f.expect(8, 0)
 	f.close()
 }
+
+// TestHostErrorIsSaid: what the system says of a file that fails is in the error of the
+// page, beside the drive's status; it is not when the drive fails by itself.
+func TestHostErrorIsSaid(t *testing.T) {
+	ps := paths(t, 1)
+	plan := &faults{}
+	v, err := volume.Create(openFiles(t, ps, volume.FilesOptions{Faults: func(int) soft.Faults { return plan }}), volume.Options{PageSize: 4096})
+	must(t, err)
+	a, err := v.CreateArray("a", 64)
+	must(t, err)
+	f := newFixture(t, v, a)
+	read := func() error {
+		r := []volume.Request{{Array: a, Page: 60, Mem: f.mem}}
+		b, err := f.q.Start(r, 10*time.Second)
+		must(t, err)
+		_ = f.q.Wait(t.Context(), b) // of one page
+		return r[0].Err
+	}
+	plan.set(func(*soft.CommandInfo) soft.Fault { return soft.Fault{Status: libnvm.StatusInternalError} })
+	var status *libnvm.StatusError
+	if err := read(); !errors.As(err, &status) || strings.Contains(err.Error(), "the host says") {
+		t.Errorf("a status of the drive: %v", err)
+	}
+	plan.set(func(*soft.CommandInfo) soft.Fault { return soft.Fault{} })
+	must(t, read())
+	must(t, os.Truncate(ps[0], 4096))
+	if err := read(); !errors.As(err, &status) || !strings.Contains(err.Error(), "the host says: "+ps[0]) {
+		t.Errorf("a file that was cut off: %v", err)
+	}
+	must(t, os.Truncate(ps[0], fileSize))
+	f.close()
+}

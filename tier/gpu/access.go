@@ -147,6 +147,23 @@ func (e *Engine) Flush(ctx context.Context) error {
 		return err
 	}
 	defer e.mu.leave()
+	return e.flush(ctx)
+}
+
+// FlushLast is Flush, and once it has written everything batch calls answer ErrClosed: one
+// that waits for it meanwhile would write what nobody flushes any more.
+func (e *Engine) FlushLast(ctx context.Context) error {
+	if err := e.mu.enter(ctx); err != nil {
+		return err
+	}
+	defer e.mu.leave()
+	err := e.flush(ctx)
+	e.retired = e.retired || err == nil
+	return err
+}
+
+// flush is Flush. The caller has mu.
+func (e *Engine) flush(ctx context.Context) error {
 	if err := e.ready(ctx); err != nil {
 		return err
 	}

@@ -31,9 +31,11 @@ type tables struct {
 	fenced  []uint32 // bitmap of the pages with a fence
 	fences  []uint64 // queue << 32 | page + 1 of each slot's write that was lost
 	hot     layout.Hot
+	held    map[uint64]int // pins of pages by Pin
 }
 
 func (e *Engine) tables(ctx context.Context) (t tables, err error) {
+	t.held = e.held
 	t.entries, t.frames = make([]uint64, e.o.Pages), make([]uint32, e.dev.Frames)
 	t.slots, t.order = make([]uint32, e.dev.Slots), make([]uint32, e.dev.Slots)
 	t.fenced, t.fences = make([]uint32, fencedWords(e.o.Pages)), make([]uint64, e.dev.Slots)
@@ -46,7 +48,7 @@ func (e *Engine) tables(ctx context.Context) (t tables, err error) {
 	return t, err
 }
 
-// Check proves the invariants: no page is on its way or pinned, every resident page
+// Check proves the invariants: no page is on its way, or pinned but by Pin, every resident page
 // owns the place that its entry names and no other, every other place is in one stack of
 // free ones or put aside, copies in T2 are those of clean pages in T1, and the counters are
 // conserved. No kernel may run.
@@ -120,8 +122,8 @@ func (s *Stats) timed(page uint64) error {
 func (t *tables) resident() (in1, in2 int, err error) {
 	for p, w := range t.entries {
 		at := w & locationMask >> locationShift
-		if pins := w >> pinShift; pins != 0 {
-			return 0, 0, fmt.Errorf("gpu engine: page %d has %d pins", p, pins)
+		if pins := w >> pinShift; pins != uint64(t.held[uint64(p)]) {
+			return 0, 0, fmt.Errorf("gpu engine: page %d has %d pins, %d of them by Pin", p, pins, t.held[uint64(p)])
 		}
 		switch s := tier.State(w & stateMask); s {
 		case tier.Absent:
@@ -219,7 +221,7 @@ func (e *Engine) Dirty(ctx context.Context) (n int, err error) {
 }
 
 // Forget drops n pages from page first on out of both tiers, dirty ones too: their
-// array is no more. No kernel may run. A page of them with a write that may still be
+// array is no more. None may be pinned, and no kernel run. A page of them with a write that may still be
 // carried out is a *PageError with ErrFenced, and nothing is dropped: what is put in its
 // place could be written over. A Flush that succeeds ends that.
 func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
@@ -243,6 +245,9 @@ func (e *Engine) Forget(ctx context.Context, first, n uint64) error {
 	for p := first; p < first+n; p++ {
 		if t.hasFence(p) {
 			return &PageError{p, ErrFenced}
+		}
+		if t.held[p] > 0 {
+			return &PageError{p, errors.New("the page is pinned: unpin it before its array goes")}
 		}
 	}
 	for p := first; p < first+n; p++ {

@@ -40,10 +40,11 @@ type Engine struct {
 
 	mu      gate // guards stream, look, stage, index, the report, and the rest
 	closed  bool
-	retired bool   // by a Salvage: kernels do no I/O any more
-	retried uint64 // accesses of batch calls that were made again
-	late    []late // kernels that did not end when they were asked to
-	stopped bool   // kernels were asked to end, and not yet resumed
+	retired bool           // by a Salvage, or the last flush: batch calls are refused
+	retried uint64         // accesses of batch calls that were made again
+	late    []late         // kernels that did not end when they were asked to
+	stopped bool           // kernels were asked to end, and not yet resumed
+	held    map[uint64]int // pins of pages by Pin
 }
 
 // ErrClosed is what a closed Engine answers.
@@ -68,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, ctx: o.GPU, mu: newGate()}
+	e := &Engine{held: map[uint64]int{}, o: o, ctx: o.GPU, mu: newGate()}
 	if err := e.open(ctx, d); err != nil {
 		return nil, errors.Join(err, e.release())
 	}

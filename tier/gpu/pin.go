@@ -30,6 +30,9 @@ func (e *Engine) Pin(ctx context.Context, pages []uint64) ([]int32, error) {
 	}
 	err := e.pins(ctx, pages, frames, false)
 	if err == nil {
+		for _, p := range pages {
+			e.held[p]++
+		}
 		return frames, nil
 	}
 	var running *RunningError
@@ -51,7 +54,15 @@ func (e *Engine) Unpin(ctx context.Context, pages []uint64, frames []int32) erro
 	if len(frames) != len(pages) {
 		return fmt.Errorf("%d pages in %d frames", len(pages), len(frames))
 	}
-	return e.pins(ctx, pages, frames, true)
+	if err := e.pins(ctx, pages, frames, true); err != nil {
+		return err
+	}
+	for _, p := range pages {
+		if e.held[p]--; e.held[p] <= 0 {
+			delete(e.held, p)
+		}
+	}
+	return nil
 }
 
 // pins pins pages and sets their frames, or unpins those that have one.

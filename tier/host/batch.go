@@ -45,8 +45,10 @@ const mostAccesses = 1 << 14
 // other error of a batch that began is a *BrokenError or ctx's, and what it did
 // to the elements not reached is nothing.
 func (m *Memory) Run(ctx context.Context, b *Batch) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Leave()
 	if err := m.usable(); err != nil {
 		return err
 	}

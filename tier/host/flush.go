@@ -10,8 +10,10 @@ import (
 // Flush writes every dirty page to T3, which keeps its place in T1 or T2, and makes
 // it durable. A *FlushError says what could not be written.
 func (m *Memory) Flush(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Leave()
 	if err := m.usable(); err != nil {
 		return err
 	}

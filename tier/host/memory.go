@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"sync"
 	"time"
 
+	"github.com/tritier/tritier/internal/gate"
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier"
 )
@@ -41,7 +41,7 @@ type Memory struct {
 	o      Options
 	eng    Engine
 	t3     Tier3
-	mu     sync.Mutex // guards everything below
+	mu     gate.Gate // guards everything below
 	plan   *tier.Plan
 	arrays []array // by base
 	closed bool
@@ -74,7 +74,7 @@ func New(eng Engine, t3 Tier3, o Options) (*Memory, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	m := &Memory{o: o, eng: eng, t3: t3, pins: map[placement.Page]int{}, ctx: context.Background()}
+	m := &Memory{o: o, eng: eng, t3: t3, mu: gate.New(), pins: map[placement.Page]int{}, ctx: context.Background()}
 	m.io.tail.source = make([]bool, max(o.T2, 0)+max(o.Spares, 0))
 	m.plan, err = tier.NewPlan(tier.PlanConfig{
 		Config: tier.Config{T1: policy.T1, T2: policy.T2, Placer: policy.Placer, KeepT2Copy: policy.KeepT2Copy, Pins: pinned{m}},
@@ -96,7 +96,7 @@ func (p pinned) Pinned(page placement.Page) bool { return p.m.pins[page] > 0 }
 // T3. It returns the array's first page, which Batch.Spans count from.
 func (m *Memory) NewArray(id int, name string, pages uint64) (placement.Page, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.mu.Leave()
 	if err := m.usable(); err != nil {
 		return 0, err
 	}
@@ -148,7 +148,7 @@ func (m *Memory) free(i int) {
 // numbers may become another array's.
 func (m *Memory) DropArray(base placement.Page) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.mu.Leave()
 	if err := m.usable(); err != nil {
 		return err
 	}
@@ -208,10 +208,18 @@ func (m *Memory) pageError(p placement.Page, err error) *PageError {
 	return &PageError{a.name, uint64(p - a.base), err}
 }
 
+// enter waits for the call that is under way, or for the end of ctx.
+func (m *Memory) enter(ctx context.Context) error {
+	if err := m.mu.Enter(ctx); err != nil {
+		return fmt.Errorf("another call has not ended: %w", err)
+	}
+	return nil
+}
+
 // Check proves the invariants of the page table and the tiers' places.
 func (m *Memory) Check() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.mu.Leave()
 	if m.broken != nil {
 		return m.broken
 	}
@@ -222,8 +230,10 @@ func (m *Memory) Check() error {
 // the error, a *FlushError or *BrokenError; it is lost. When ctx ends first, nothing
 // is: the memory stays open, and the error is ErrNotClosed too.
 func (m *Memory) Close(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return errors.Join(ErrNotClosed, err)
+	}
+	defer m.mu.Leave()
 	if m.closed {
 		return nil
 	}

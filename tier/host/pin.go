@@ -11,8 +11,10 @@ import (
 // called for each. It returns the frame of every page. On an error nothing is
 // pinned; a *PinError says how large T1 would have to be.
 func (m *Memory) Pin(ctx context.Context, pages []placement.Page) ([]int32, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Leave()
 	if err := m.usable(); err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (m *Memory) pinError(more int) error {
 // Unpin takes back one Pin of each page.
 func (m *Memory) Unpin(pages []placement.Page) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.mu.Leave()
 	m.unpin(pages)
 }
 

@@ -80,7 +80,7 @@ func (s *Stats) transferred(list []Request, size int, d time.Duration) {
 // Stats returns the counts so far.
 func (m *Memory) Stats() Stats {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.mu.Leave()
 	s := m.stats
 	s.Counters = m.plan.Counters()
 	return s
