@@ -13,7 +13,9 @@ import (
 func TestPinsConcernTheirArray(t *testing.T) {
 	t.Run("host", func(t *testing.T) { pinnedDrop(t, tritier.Config{GPU: "none"}) })
 	t.Run("gpu", func(t *testing.T) {
-		onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) { pinnedDrop(t, tritier.Config{GPU: "0", Engine: tritier.EngineGPU}) })
+		onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+			pinnedDrop(t, tritier.Config{GPU: "0", Engine: tritier.EngineGPU})
+		})
 	})
 }
 
