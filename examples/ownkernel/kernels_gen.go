@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:db6d17e0f18ee3bd73a02b0af907546cf85e1b7155b7499543733ff9356936f1
+// sha256:8cdb3af5a063ae9a013c71403b9ac40e6099929682a7f2cca6c1002ab1160ee8
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:775037333e6f4b66a4386d8b9c88722853f233c0566db6afed85a6b9dd0d9a94
+// sha256:2496e8ff1c3828ab07013926d8cd9d79f394a5a21da813bafc581f7000d420d8
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:747c89d413e926fcc97b451c4e39261ccea26f583d58fbe90f06f80ab6a148cc
+// sha256:5c7d791222b9ceee8c51d81f166f30be1637efd9afcde3e9872255d4db24bc71
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:027592d1d7271d5ec38154a2e9e753ce9113437327e741bc8e24ef712dfa5fa4
+// sha256:7d650b9c27439e2501d0f4f0e03838016137eff81fe2c80fc600385ace9bf183
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

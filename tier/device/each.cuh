@@ -45,12 +45,9 @@ struct Look {
     // held says whether the page was there before and after its element v was read.
     template <class T>
     TRITIER_DEVICE bool held(const ArrayRef& a, const Sought& s, const T& v) const {
-        constexpr uint64_t kPlace = kStateMask | kGenerationMask | kLocationMask; // see same_place
         uint64_t at = wide(page, sizeof(uint64_t) + s.zero, a.entries);
         uint64_t second = second_look(reinterpret_cast<const uint64_t*>(at), v, s.zero);
-        uint32_t now = static_cast<uint32_t>(second), rest = static_cast<uint32_t>(second >> 32);
-        return (((low ^ now) & static_cast<uint32_t>(kPlace)) | ((high ^ rest) & static_cast<uint32_t>(kPlace >> 32)) |
-                ((now ^ s.want) & s.minded)) == 0;
+        return unmoved(low, high, second, s.want, s.minded);
     }
 };
 

@@ -69,6 +69,15 @@ TRITIER_DEVICE uint32_t first_of(const G& g) {
     return lowest_bit(g.mask());
 }
 
+// unmoved says whether a page's entry, low and high at the first look, was in the same place at the
+// second one, and a plain hit: want in the bits that are minded.
+TRITIER_DEVICE bool unmoved(uint32_t low, uint32_t high, uint64_t second, uint32_t want, uint32_t minded) {
+    constexpr uint64_t kPlace = kStateMask | kGenerationMask | kLocationMask; // see same_place
+    uint32_t now = static_cast<uint32_t>(second), rest = static_cast<uint32_t>(second >> 32);
+    return (((low ^ now) & static_cast<uint32_t>(kPlace)) | ((high ^ rest) & static_cast<uint32_t>(kPlace >> 32)) |
+            ((now ^ want) & minded)) == 0;
+}
+
 // several counts the pages of lanes that are no full warp in one page: all else is no hot
 // path. False: one of them has to look again.
 template <class G>
@@ -84,8 +93,7 @@ TRITIER_DEVICE bool several(const G& g, const ArrayRef& a, bool good, uint64_t e
 // pages.
 template <class T, class G>
 TRITIER_DEVICE bool load_hit(const G& g, const ArrayRef& a, uint64_t i, T* v) {
-    constexpr uint64_t kPlace = kStateMask | kGenerationMask | kLocationMask; // see same_place
-    uint32_t zero = never(a.flags);                                          // what hangs on it stays in registers
+    uint32_t zero = never(a.flags); // what hangs on it stays in registers
     uint32_t touched = (a.flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
     uint32_t want = plain(kResidentT1 | touched), minded = plain(static_cast<uint32_t>(kStateMask | kSampled) | touched);
     uint32_t shift = a.page_shift - kLogSize<T>; // log2 of the elements in a page
@@ -103,9 +111,7 @@ TRITIER_DEVICE bool load_hit(const G& g, const ArrayRef& a, uint64_t i, T* v) {
     uint64_t zeroth = g.from(at, 0u);
     bool same = (at == zeroth) & whole(g);
     uint64_t second = second_look(reinterpret_cast<const uint64_t*>(at), *v, zero);
-    uint32_t now = static_cast<uint32_t>(second), rest = static_cast<uint32_t>(second >> 32);
-    bool good = (((low ^ now) & static_cast<uint32_t>(kPlace)) | ((high ^ rest) & static_cast<uint32_t>(kPlace >> 32)) |
-                 ((now ^ want) & minded)) == 0;
+    bool good = unmoved(low, high, second, want, minded);
     uint32_t pages = 1;
     if (!all(g, good & same) && !several(g, a, good, at, &pages)) {
         return false;

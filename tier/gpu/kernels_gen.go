@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:5d75405169b6a44ca011d17ce944d9688be2ecc59d343364f6aeaca923daee26
+// sha256:c826a441b711d1b37ab26cfccaae4ddbb5e0621b7b44ef8dd254dd13e91c7c29
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:ae6eb18707d1386eaf7acfe080cb4add909c789a2be71000dbb53052117664e7
+// sha256:7ab5daa0f2860c62d49f0b3f81b8cefda6d99d0ab0eb0e4d9b61ec2355c21a76
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

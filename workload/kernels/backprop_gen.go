@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fcd8765230fc5f7a8e82836f2df39ab5bdf6ae215e309137bf2221c69906b749
+// sha256:91c485ffc8cc6721c03680eb838af98e3d31f70c053180b309a69be43d8dcde6
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

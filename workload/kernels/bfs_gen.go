@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:93439b3e656c76550dff24c3275191405e49aa693ce4f36dff50cdb5d7b929a1
+// sha256:50b328d35971b849db6ab0b078ddf6d06cc8163be9d4fbf73cd711a434188127
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

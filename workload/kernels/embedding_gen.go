@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:80d1286811a25a58311d7b85e158ecefd4a24fc0b5010e6978e9424a4d8045d0
+// sha256:03f4468aa0bbae02873c89dc182e1d83d3cc43e9dfec9394429aa83e1c8664ed
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

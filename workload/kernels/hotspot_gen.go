@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:235515db51cf751cb59e2a3d0308cf313add7f975b22a9ff96b4fdc065abc5cd
+// sha256:2e52edabfac50eeb3730f8fd890071eecd1f0e06e7be2468a1de88f2e69a659f
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:36075cbf22b51e2dfeddc447749075b82bcaf52bb6838a9efb6b97d809063705
+// sha256:abf9b16ec22422d34353a03696d867bfb686a310f72f35ae93c04fc1a913fb46
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:865fa6d767f24537127d15c23cf4870f59c1b974a7e2c160c7ad65ea84c77241
+// sha256:d3ddafe1925e3c23a3c4d4fca9924b41b5479cea7b992b4c3d7e2d5f58a16f89
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6890e41dea9f38c45a4f44c8c9eff7be9828578cd9645ae4439c03ce7f7eb35b
+// sha256:be4e968215ce31f6b7555f1db4dad69ea693b3fcd504dd4461f57d5577cb46d1
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

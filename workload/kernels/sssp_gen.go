@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c2767478604701bab5df5091cf2a3a4a2235bdadb8d9ea90ab0269ee593b1d88
+// sha256:2406c230f72e21f1143f9cec7cb3f6a6e93a00f95f3a304da7a2d055f1291d99
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:243f1b8dfcfd2eda04eef3079c18f6ce86de60544162c67ebc84b69b2c63652b
+// sha256:8f23f0b8af531b0345ec1bc0a96906eebe28f96d2934414166e11f1b8410b948
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
