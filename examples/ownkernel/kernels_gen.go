@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8cdb3af5a063ae9a013c71403b9ac40e6099929682a7f2cca6c1002ab1160ee8
+// sha256:bda59d4e10265051bb3dc9a03c3110da6dc8b378d1e491eea97837e836e50f76
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:2496e8ff1c3828ab07013926d8cd9d79f394a5a21da813bafc581f7000d420d8
+// sha256:439b39364b70523cbfaca0baf9a54c6a4846facfc259439dce203b19edd6cf25
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

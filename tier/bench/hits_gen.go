@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:5c7d791222b9ceee8c51d81f166f30be1637efd9afcde3e9872255d4db24bc71
+// sha256:216295883aa02acf9b530c9d2a93b47a1b30ecbef78c15fbd84a6bf1d3bf8105
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

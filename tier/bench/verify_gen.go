@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7d650b9c27439e2501d0f4f0e03838016137eff81fe2c80fc600385ace9bf183
+// sha256:f132d236a540206a0a72b826e643b80afdda82d5e3d5721a05343b8acdba3a19
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

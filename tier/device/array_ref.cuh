@@ -63,7 +63,7 @@ struct array_ref : ArrayRef {
 #if TRITIER_GPU
         T v;
         *status = kTierOk;
-        if (load_hit(Lanes{__activemask()}, *this, i, &v)) {
+        if (load_hit(Here{}, *this, i, &v)) {
             return v;
         }
 #endif

@@ -21,6 +21,7 @@ using bamio::count_bits;
 using bamio::from_leader;
 using bamio::Lanes;
 using bamio::lowest_bit;
+using bamio::leading;
 using bamio::Solo;
 
 // fixed reads a field of the engine's block, which the host does not change while

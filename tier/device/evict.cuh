@@ -160,30 +160,45 @@ TRITIER_SLOW uint32_t drop_oldest(const G& g, const Context<S>& t, Fill* f, cons
 
 enum : uint32_t { kHavePlace = 0, kHaveOldest = 1, kCrowded = 2 };
 
-// find_place looks for room in T2's logical size, for one lane. kHavePlace: it
-// was below its size, and *slot is another spare one if the group needs it.
-// kHaveOldest: *o leaves, which may be in slot own. kCrowded: neither just now.
+// take_place takes a place of T2's logical size, for one lane, with a slot if the group
+// needs one. kHaveOldest: T2 is full.
 template <class S>
-TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t own, uint32_t* slot, Oldest* o) {
+TRITIER_DEVICE uint32_t take_place(const Context<S>& t, bool need_slot, uint32_t* slot) {
     uint32_t* used = &t.hot()->t2_used;
-    *slot = kNone;
+    // Added first, and taken back if others were faster: many groups at once would keep one
+    // another from a compare-and-swap.
+    if (load_relaxed_gpu(used) >= fixed(&t.e->t2_frames)) {
+        return kHaveOldest;
+    }
+    if (atomic_add_acquire_gpu(used, 1) >= fixed(&t.e->t2_frames)) {
+        atomic_add_relaxed_gpu(used, 0u - 1);
+        return kHaveOldest;
+    }
+    *slot = need_slot ? find_slot(t) : kNone;
+    if (!need_slot || *slot != kNone) {
+        return kHavePlace;
+    }
+    atomic_add_relaxed_gpu(used, 0u - 1);
+    return kCrowded;
+}
+
+// find_place looks for room in T2's logical size. kHavePlace: it was below its size, and
+// *slot is another spare one if the group needs it. kHaveOldest: *o leaves, which may be in
+// slot own. kCrowded: neither just now.
+template <class G, class S>
+TRITIER_DEVICE uint32_t find_place(const G& g, const Context<S>& t, bool need_slot, uint32_t own, uint32_t* slot, Oldest* o) {
     for (uint32_t attempt = 0; attempt < 64; attempt++) {
-        uint32_t n = load_relaxed_gpu(used);
-        if (n < fixed(&t.e->t2_frames)) {
-            // Added first, and taken back if others were faster: many groups at
-            // once would keep one another from a compare-and-swap.
-            if (atomic_add_acquire_gpu(used, 1) >= fixed(&t.e->t2_frames)) {
-                atomic_add_relaxed_gpu(used, 0u - 1);
-                continue;
-            }
-            *slot = need_slot ? find_slot(t) : kNone;
-            if (!need_slot || *slot != kNone) {
-                return kHavePlace;
-            }
-            atomic_add_relaxed_gpu(used, 0u - 1);
-            return kCrowded;
+        uint32_t found = kHavePlace;
+        *slot = kNone;
+        if (g.leads()) {
+            found = take_place(t, need_slot, slot);
         }
-        *o = take_oldest(t, own);
+        found = from_leader(g, found);
+        *slot = from_leader(g, *slot);
+        if (found != kHaveOldest) {
+            return found;
+        }
+        *o = take_oldest(g, t, own);
         if (o->page != kNone) {
             return kHaveOldest;
         }
@@ -198,23 +213,17 @@ TRITIER_DEVICE uint32_t find_place(const Context<S>& t, bool need_slot, uint32_t
 template <class G, class S>
 TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, uint32_t* slot, bool* crowded) {
     Oldest o{kNone, kNone, 0, 0};
-    uint32_t found = kHavePlace;
     *slot = kNone;
     *crowded = false;
     if (f->place != 0) {
         return kTierOk; // the page that comes leaves its place to the one that goes
     }
     bool need_slot = f->slot == kNone && f->op != kOverwriteOp;
-    if (g.leads()) {
-        found = find_place(t, need_slot, f->copy != 0 ? f->slot : kNone, slot, &o);
-    }
-    found = from_leader(g, found);
-    *slot = from_leader(g, *slot);
+    uint32_t found = find_place(g, t, need_slot, f->copy != 0 ? f->slot : kNone, slot, &o);
     *crowded = found == kCrowded;
     if (found != kHaveOldest) {
         return kTierOk;
     }
-    o = Oldest{from_leader(g, o.page), from_leader(g, o.slot), from_leader(g, o.word), from_leader(g, o.copy)};
     uint32_t status = drop_oldest(g, t, f, o);
     *slot = status == kTierOk ? o.slot : kNone;
     if (o.slot == f->slot) { // the page that comes was the oldest: no copy of it stays, and its slot is free once it has come

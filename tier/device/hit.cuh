@@ -88,14 +88,27 @@ TRITIER_DEVICE bool several(const G& g, const ArrayRef& a, bool good, uint64_t e
     return all(g, good & one);
 }
 
-// load_hit reads element i of a by the lanes that are here. True: all of them have found
+// present is the group of lanes: who are named, or with Here those that are there right now.
+// load_hit asks only after its constants are in registers: asked before, ptxas has the loop of
+// 16 bytes take 5 % longer.
+struct Here {};
+#if TRITIER_GPU
+TRITIER_DEVICE Lanes present(const Here&) { return Lanes{__activemask()}; }
+#endif
+template <class G>
+TRITIER_DEVICE const G& present(const G& g) {
+    return g;
+}
+
+// load_hit reads element i of a by lanes: a group, or Here. True: all of them have found
 // theirs, and nobody has to be told but the count of hits, which has a hit for each of the
 // pages.
-template <class T, class G>
-TRITIER_DEVICE bool load_hit(const G& g, const ArrayRef& a, uint64_t i, T* v) {
+template <class T, class L>
+TRITIER_DEVICE bool load_hit(const L& lanes, const ArrayRef& a, uint64_t i, T* v) {
     uint32_t zero = never(a.flags); // what hangs on it stays in registers
     uint32_t touched = (a.flags & kTouches) != 0 ? static_cast<uint32_t>(kRef) : 0;
     uint32_t want = plain(kResidentT1 | touched), minded = plain(static_cast<uint32_t>(kStateMask | kSampled) | touched);
+    const auto& g = present(lanes);
     uint32_t shift = a.page_shift - kLogSize<T>; // log2 of the elements in a page
     i = plain(i);
     uint32_t page = i < a.length ? a.first_page + static_cast<uint32_t>(i >> shift) : a.nowhere;

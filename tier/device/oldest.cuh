@@ -1,4 +1,9 @@
 // Victims of T2: the oldest page or copy in its order.
+//
+// A group looks at as many entries of the log at once as it has lanes, and takes all that
+// are dead off the head with one step. Groups that come at the same time begin at different
+// entries: would each begin at the oldest, all but one would come too late for it, and the
+// head would move one entry for each look of all of them.
 #pragma once
 
 #include "order.cuh"
@@ -15,12 +20,12 @@ struct Oldest {
     uint32_t copy; // 1: a copy, whose page is not touched
 };
 
-// take_entry takes the page or copy of entry n, if that is live and the page at rest, or
-// in slot own: that of the page which the caller's group brings.
+// take_entry takes the page or copy of entry n, which was live, in slot, if it still is and
+// the page at rest, or the slot is own: that of the page which the caller's group brings.
+// One lane calls it.
 template <class S>
-TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, uint32_t own, Oldest* o) {
-    uint32_t word = load_acquire_gpu(log_at(t, n)), slot = word & kMaxLocation;
-    if ((word & 3u << 30) != log_lap(t, n) || load_acquire_gpu(t.slot_order() + slot) != order_mark(n)) {
+TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, uint32_t slot, uint32_t own, Oldest* o) {
+    if (load_acquire_gpu(t.slot_order() + slot) != order_mark(n)) {
         return false;
     }
     uint32_t owner = load_relaxed_gpu(t.slot_owner() + slot), page = owner & ~kCopyMark;
@@ -45,28 +50,74 @@ TRITIER_DEVICE bool take_entry(const Context<S>& t, uint64_t n, uint32_t own, Ol
     return true;
 }
 
-constexpr uint32_t kLookAhead = 32;
-
-// take_oldest takes T2's oldest page, or one of the next when that is in motion:
-// another group takes or promotes it, or its demotion is not complete. Alone, a
-// group always gets the oldest.
-template <class S>
-TRITIER_DEVICE Oldest take_oldest(const Context<S>& t, uint32_t own = kNone) {
-    Oldest o{kNone, kNone, 0, 0};
-    uint32_t users = 0;
-    if (enter_log(t, &users) != kTierOk) {
-        return o;
-    }
-    uint64_t n = 0;
-    if (oldest(t, &n) != kNone) {
-        uint64_t left = load_relaxed_gpu(&t.hot()->log_tail) - n, ahead = left < kLookAhead ? left : kLookAhead;
-        for (uint64_t k = 0; k < ahead && o.page == kNone; k++) {
-            if (take_entry(t, n + k, own, &o) && k == 0) {
-                drop_entry(t, n);
-            }
+// take_window tries the live ones of the entries from head + from on, one a lane, of left
+// from head on: those of lane first on before the others. It returns how many are dead now.
+template <class G, class S>
+TRITIER_DEVICE uint32_t take_window(const G& g, const Context<S>& t, uint64_t head, uint64_t left, uint32_t from, uint32_t first, uint32_t own, Oldest* o) {
+    uint64_t n = head + from + g.rank();
+    uint32_t slot = 0, kind = from + g.rank() < left ? entry_kind(t, n, &slot) : static_cast<uint32_t>(kUnsettled);
+    uint32_t live = g.ballot(kind == kLive), dead = g.ballot(kind == kDead);
+    while (live != 0 && o->page == kNone) {
+        uint32_t later = live & ~((1u << first) - 1), lane = lowest_bit(later != 0 ? later : live), won = 0;
+        Oldest mine{kNone, kNone, 0, 0};
+        if (g.lane() == lane) {
+            won = take_entry(t, n, slot, own, &mine) ? 1 : 0;
+        }
+        live &= ~(1u << lane);
+        if (g.from(won, lane) != 0) {
+            *o = Oldest{g.from(mine.page, lane), g.from(mine.slot, lane), g.from(mine.word, lane), g.from(mine.copy, lane)};
+            dead |= 1u << lane;
         }
     }
-    leave_log(t);
+    uint32_t gone = leading(g, dead);
+    if (from == 0 && gone != 0) {
+        drop_dead(g, t, head, gone);
+    }
+    return count_bits(dead);
+}
+
+constexpr uint32_t kLookAhead = 32;
+
+// take_oldest takes T2's oldest page, or one of the next when that is in motion: another
+// group takes or promotes it, or its demotion is not complete. Alone, a group always gets
+// the oldest; of many that come together each gets one of the oldest.
+template <class G, class S>
+TRITIER_DEVICE Oldest take_oldest(const G& g, const Context<S>& t, uint32_t own = kNone) {
+    Oldest o{kNone, kNone, 0, 0};
+    uint32_t users = 0;
+    if (g.leads() && enter_log(t, &users) != kTierOk) {
+        users = 0;
+    }
+    users = from_leader(g, users);
+    if (users == 0) {
+        return o;
+    }
+    uint32_t before = users - 1, from = before / g.size() * g.size();
+    bool spread = from != 0;
+    while (o.page == kNone && (spread || from < kLookAhead)) {
+        uint64_t head = 0, left = 0;
+        if (g.leads()) {
+            head = load_acquire_gpu(&t.hot()->log_head); // first: the tail is never before it
+            left = load_acquire_gpu(&t.hot()->log_tail) - head;
+        }
+        head = from_leader(g, head);
+        left = from_leader(g, left);
+        if (left == 0) {
+            break;
+        }
+        uint32_t dead = from < left ? take_window(g, t, head, left, from, before % g.size(), own, &o) : 0;
+        bool all_dead = from == 0 && dead == (g.size() < left ? g.size() : left);
+        if (spread) {
+            spread = false;
+            from = 0;
+        } else if (!all_dead) { // else the head has moved on, by this group or another
+            from += g.size();
+        }
+    }
+    g.sync(); // what the lanes took and cleared, before the leader leaves
+    if (g.leads()) {
+        leave_log(t);
+    }
     return o;
 }
 

@@ -61,38 +61,49 @@ TRITIER_DEVICE void leave_log(const Context<S>& t) {
     atomic_add_release_gpu(&t.hot()->log_gate, 0u - 1);
 }
 
-// drop_entry takes entry n, which is dead or the caller's, off the head, unless
-// another has done so.
+// What an entry of the log is: not written yet, or another has dropped it; its page is in
+// T2; its page has left, for good.
+enum : uint32_t { kUnsettled = 0, kLive = 1, kDead = 2 };
+
+// entry_kind says what entry n is, and its slot. Only between enter_log and leave_log.
 template <class S>
-TRITIER_DEVICE void drop_entry(const Context<S>& t, uint64_t n) {
-    if (atomic_cas_acq_rel_gpu(&t.hot()->log_head, n, n + 1) == n) {
-        store_release_gpu(log_at(t, n), 0);
+TRITIER_DEVICE uint32_t entry_kind(const Context<S>& t, uint64_t n, uint32_t* slot) {
+    uint32_t word = load_acquire_gpu(log_at(t, n));
+    *slot = word & kMaxLocation;
+    if ((word & 3u << 30) != log_lap(t, n)) {
+        return kUnsettled;
+    }
+    return load_acquire_gpu(t.slot_order() + *slot) == order_mark(n) ? kLive : kDead;
+}
+
+// drop_dead takes entries n to n + dead - 1, one a lane, off the head, unless another has
+// dropped some of them.
+template <class G, class S>
+TRITIER_DEVICE void drop_dead(const G& g, const Context<S>& t, uint64_t n, uint32_t dead) {
+    uint32_t won = 0;
+    if (g.leads()) {
+        won = atomic_cas_acq_rel_gpu(&t.hot()->log_head, n, n + dead) == n ? 1 : 0;
+    }
+    if (from_leader(g, won) != 0 && g.rank() < dead) {
+        store_release_gpu(log_at(t, n + g.rank()), 0);
     }
 }
 
-// oldest drops what is dead and returns the slot of the first live entry, whose
-// number is *n; kNone: there is none, or it is being written just now. Only
-// between enter_log and leave_log.
+// drop_leading drops what is dead at the head; one lane calls it.
 template <class S>
-TRITIER_DEVICE uint32_t oldest(const Context<S>& t, uint64_t* n) {
+TRITIER_DEVICE void drop_leading(const Context<S>& t) {
     Hot* h = t.hot();
     for (;;) {
-        *n = load_acquire_gpu(&h->log_head);
-        if (*n == load_acquire_gpu(&h->log_tail)) {
-            return kNone;
+        uint64_t n = load_acquire_gpu(&h->log_head);
+        if (n == load_acquire_gpu(&h->log_tail)) {
+            return;
         }
-        uint32_t word = load_acquire_gpu(log_at(t, *n));
-        if ((word & 3u << 30) != log_lap(t, *n)) {
-            if (load_relaxed_gpu(&h->log_head) == *n) {
-                return kNone;
-            }
-            continue;
+        uint32_t slot, kind = entry_kind(t, n, &slot);
+        if (kind == kDead) {
+            drop_dead(Solo{}, t, n, 1);
+        } else if (kind == kLive || load_relaxed_gpu(&h->log_head) == n) {
+            return;
         }
-        uint32_t slot = word & kMaxLocation;
-        if (load_acquire_gpu(t.slot_order() + slot) == order_mark(*n)) {
-            return slot;
-        }
-        drop_entry(t, *n);
     }
 }
 
@@ -122,7 +133,7 @@ TRITIER_DEVICE uint32_t try_insert(const Context<S>& t, uint32_t slot, uint64_t*
     }
     if (!has_room(t, users, head)) {
         if (fixed(&t.e->log_size) <= kShortLog) {
-            oldest(t, head); // drops what is dead there
+            drop_leading(t);
         }
         if (!has_room(t, users, head)) {
             leave_log(t);

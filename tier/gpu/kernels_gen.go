@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:c826a441b711d1b37ab26cfccaae4ddbb5e0621b7b44ef8dd254dd13e91c7c29
+// sha256:3d9dcafe5d4030a82e8b74f4adc27e477da7779cab8391e875620a1919fc4ce7
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7ab5daa0f2860c62d49f0b3f81b8cefda6d99d0ab0eb0e4d9b61ec2355c21a76
+// sha256:e812cb63b25e388b65b3d02e286aee8f6071e68dee93b65d50c62f0ae4f74f7d
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:91c485ffc8cc6721c03680eb838af98e3d31f70c053180b309a69be43d8dcde6
+// sha256:30ac0107297a522b9848d11fe41c45ff6277ac4693db4fba18db9f8a36529e49
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:50b328d35971b849db6ab0b078ddf6d06cc8163be9d4fbf73cd711a434188127
+// sha256:52c72e970efcfdbde5b8eedcbc64b75b28cc345d18ac9d1b8a25e86eae3eed29
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

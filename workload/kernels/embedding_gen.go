@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:03f4468aa0bbae02873c89dc182e1d83d3cc43e9dfec9394429aa83e1c8664ed
+// sha256:6a37e540d3d03df265fa700daaca9ec63bf5e5fb4535af52c88358b0e60a21ac
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

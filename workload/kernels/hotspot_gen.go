@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2e52edabfac50eeb3730f8fd890071eecd1f0e06e7be2468a1de88f2e69a659f
+// sha256:9127ae46e37bdb24518ed249adcfc2b66fcb8bb7468fc7eef5704adb618bea90
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

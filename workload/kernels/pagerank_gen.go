@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:abf9b16ec22422d34353a03696d867bfb686a310f72f35ae93c04fc1a913fb46
+// sha256:3d8eda356ddcdfd2c8ba68f45b0dffca88538d194205e31a24b49567fc6311a0
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d3ddafe1925e3c23a3c4d4fca9924b41b5479cea7b992b4c3d7e2d5f58a16f89
+// sha256:4d6729a0c69d982f2b60ed9c71935b94dcc03c5ee760f73215f849bac6408d04
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

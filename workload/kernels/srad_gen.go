@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:be4e968215ce31f6b7555f1db4dad69ea693b3fcd504dd4461f57d5577cb46d1
+// sha256:f9ff21c959656e7a64954765ac84165b1e10e1cefeeb42f202e3ab7010a0bba1
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2406c230f72e21f1143f9cec7cb3f6a6e93a00f95f3a304da7a2d055f1291d99
+// sha256:5f1037e5d8121b48a32bc2fc1478966602561648fe69a77b913ab480de75f317
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

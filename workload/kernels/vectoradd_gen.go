@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8f23f0b8af531b0345ec1bc0a96906eebe28f96d2934414166e11f1b8410b948
+// sha256:b3ac854a714ce3dc2b8bc3612db440f118e199afd8bc8d2d66b8fab645c50fc6
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -38,7 +38,7 @@ struct Hammer {
         case 0:
         case 1: put(t); break;
         case 2: {
-            Oldest o = take_oldest(t);
+            Oldest o = take_oldest(Solo{}, t);
             if (o.page != kNone) {
                 gone(t, o.page, moved(o.word, kWritingBack, o.slot));
             }
@@ -98,7 +98,7 @@ inline uint32_t run_hammer(Config c) {
     // In order, oldest first, and every page once.
     Context<MemoryStore> t = h.w.context(0);
     for (uint64_t n = found.in[kResidentT2]; n > 0; n--) {
-        Oldest o = take_oldest(t);
+        Oldest o = take_oldest(Solo{}, t);
         if (o.page == kNone) {
             h.w.problems.report("%llu pages of T2 have no place in its order", (unsigned long long)n);
             break;

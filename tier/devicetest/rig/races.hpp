@@ -162,7 +162,7 @@ inline uint32_t unsettled_entry() {
     while (load_acquire_gpu(&h->log_tail) != 3) {
         sched_yield();
     }
-    p.want("the oldest", take_oldest(p.t).page, kNone);
+    p.want("the oldest", take_oldest(Solo{}, p.t).page, kNone);
     p.want("the head", load_relaxed_gpu(&h->log_head), 2);
     store_release_gpu(&log[0], 0);
     other.join();

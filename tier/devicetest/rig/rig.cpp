@@ -4,7 +4,7 @@
 //
 // Keys are the fields of Config. Exit status 0: nothing is wrong.
 #include "replay.hpp"
-#include "compaction.hpp"
+#include "oldest.hpp"
 #include "fences.hpp"
 #include "hammer.hpp"
 #include "hits.hpp"
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
     } else if (mode == "hammer") {
         problems = run_hammer(c);
     } else if (mode == "pitfalls") {
-        problems = run_pitfalls() + run_fences() + run_races() + run_compaction(c.seed) + run_hits(c.seed);
+        problems = run_pitfalls() + run_fences() + run_races() + run_compaction(c.seed) + run_oldest(c.seed) + run_hits(c.seed);
     } else if (mode == "random") {
         problems = run_random(c, ms);
     } else {
