@@ -38,7 +38,7 @@ type Config struct {
 	T1 Size `yaml:"t1"`
 	T2 Size `yaml:"t2"`
 	// Buffers is host memory beside T2 that pages pass through: more lets more
-	// pages move at once, and as many accesses wait for T3 with engine gpu. A sixteenth of
+	// pages move at once, and as many accesses wait for T3 with engine gpu. An eighth of
 	// T1, from 16 MiB to 128 MiB, when 0; never less than 2 pages.
 	Buffers Size `yaml:"buffers"`
 
@@ -146,7 +146,7 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.PageSize, DefaultPageSize)
 	// A page on its way needs a frame too, so that more than a part of T1 is of no use.
-	set(&c.Buffers, max(min(c.T1/16/c.PageSize*c.PageSize, mostOwnBuffers), DefaultBuffers, 4*c.PageSize))
+	set(&c.Buffers, max(min(c.T1/8/c.PageSize*c.PageSize, mostOwnBuffers), DefaultBuffers, 4*c.PageSize))
 	if c.Policy == "" {
 		if c.Policy = "gmt-reuse"; c.T2 < c.PageSize {
 			c.Policy = "bypass"

@@ -152,7 +152,7 @@ var usages = map[string]string{
 	"store": "drives that hold the arrays: mem:SIZE, file:PATH[?size=SIZE], nvme:ADDRESS, separated by commas", "create": "make a store of drives that hold nothing",
 	"force": "make a store of drives that hold something else, which is lost", "page_size": "of a store that is made, 4KiB to 2MiB (default 64KiB)",
 	"checksums": "keep a checksum of every page of a store that is made", "t1": "size of the first tier, GPU memory", "t2": "size of the second tier, host memory; 0 for none",
-	"buffers": "host memory that pages pass through (default a sixteenth of T1, from 16MiB to 128MiB)", "policy": "placement policy (default gmt-reuse)", "seed": "of the policy's random choices",
+	"buffers": "host memory that pages pass through (default an eighth of T1, from 16MiB to 128MiB)", "policy": "placement policy (default gmt-reuse)", "seed": "of the policy's random choices",
 	"engine": "who decides: host, or gpu (kernels)",
 	"moves":  "who copies pages between T1 and T2 with engine gpu: auto (as calibrated), kernel or copy-engine",
 	"gpu":    "auto, none, a number or a UUID", "threads": "service threads per software-served drive (default 1)", "model": "pace software-served drives as this model; results are then modelled",

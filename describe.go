@@ -112,6 +112,11 @@ type Stats struct {
 	// waited meanwhile.
 	Crowded, Compactions uint64
 	Compacting           time.Duration
+
+	// With engine gpu and gmt-reuse, ReuseSamples are the accesses that the CPU was told of to
+	// fit reuse distances, ReuseDropped those that it was too slow for, and ReuseFits the
+	// trusted fits that kernels have taken over.
+	ReuseSamples, ReuseDropped, ReuseFits uint64
 }
 
 // Stats returns the counts so far, and after Close the last ones. With engine gpu they come

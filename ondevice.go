@@ -416,6 +416,7 @@ func (o *onDevice) stats() Stats {
 		moves := host.Histogram(s.Moves[i])
 		h.Edges[i] = host.EdgeStats{Pages: n / page, Bytes: n, Moves: moves, Time: middles(moves)}
 	}
-	return Stats{Stats: h, Crowded: s.Device.Crowded, Compactions: s.Device.Compactions, Compacting: time.Duration(s.Device.CompactionNS), Copies: copies(s.Mover.Pages, page), MovesCPU: s.Mover.CPU, MovesError: s.Mover.Last,
+	return Stats{Stats: h, Crowded: s.Device.Crowded, Compactions: s.Device.Compactions, Compacting: time.Duration(s.Device.CompactionNS), ReuseSamples: s.Samples,
+		ReuseDropped: s.Device.DroppedSamples, ReuseFits: s.Refits, Copies: copies(s.Mover.Pages, page), MovesCPU: s.Mover.CPU, MovesError: s.Mover.Last,
 		MovesLost: s.Mover.Pages[layout.ToDevice][layout.Unanswered] + s.Mover.Pages[layout.ToHost][layout.Unanswered]}
 }

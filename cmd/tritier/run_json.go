@@ -73,6 +73,9 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	m["moves_cpu_seconds"], m["moves_lost"] = one.end.MovesCPU.Seconds(), one.end.MovesLost
 	m["crowded_out_of_t2"], m["compactions"], m["compaction_seconds"] = one.end.Crowded, one.end.Compactions, one.end.Compacting.Seconds()
 	m["retries"], m["failed_requests"] = one.end.Retries, one.end.Failed
+	if one.end.ReuseSamples > 0 {
+		m["reuse"] = map[string]any{"samples": one.end.ReuseSamples, "dropped": one.end.ReuseDropped, "fits": one.end.ReuseFits}
+	}
 	edges := map[string]any{}
 	for i, name := range host.EdgeNames {
 		e := one.end.Edges[i]
@@ -81,6 +84,9 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	m["edges_with_setup_and_flush"] = edges
 	if one.simulated != nil {
 		m["simulated_counters_with_setup"], m["simulated_equal"] = *one.simulated, one.asSimulated(r.f.engine == lib.EngineGPU)
+		if one.simulatedPlacer != nil {
+			m["simulated_placer"] = one.simulatedPlacer
+		}
 	}
 	if one.sample > 0 {
 		m["simulated_ssd_reads_with_setup"], m["simulated_pages_one_in"] = one.estimate, one.sample

@@ -37,12 +37,16 @@ type runOnce struct {
 	service     time.Duration // of it, that the drives' threads used
 	serviceSaid bool
 	verified    bool
-	simulated   *tier.Counters // of the recorded trace
-	pages       uint64         // of all arrays
-	estimate    uint64         // SSD reads of the simulation, filling included
-	sample      int            // one in so many pages was recorded, 0: none
+	pages       uint64 // of all arrays
+	sample      int    // one in so many pages was recorded, 0: none
 	records     uint64
 	lost        uint64 // accesses that the recording was too slow for
+
+	// Of the simulation of the recorded trace: its counts, what its placer reports (nil: nothing),
+	// and SSD reads, filling included.
+	simulated       *tier.Counters
+	simulatedPlacer any
+	estimate        uint64
 
 	timeline      map[string]uint64 // what the timeline has; nil without one
 	timelineLacks string            // and what not

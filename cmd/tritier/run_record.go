@@ -257,7 +257,7 @@ func (r *runner) simulate(ctx context.Context, c *recorder, spec placement.Spec,
 	}
 	x.estimate, x.sample = uint64(math.Round(float64(results[0].Counters.SSDReads())/share)), c.sample
 	if c.sample == 1 {
-		x.simulated = &results[0].Counters
+		x.simulated, x.simulatedPlacer = &results[0].Counters, results[0].Placer
 	}
 	return nil
 }

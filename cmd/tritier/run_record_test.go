@@ -85,6 +85,9 @@ func TestRecordOnGPU(t *testing.T) {
 		if l == 0 || s/l < 0.95 || s/l > 1.05 || row["recorded_accesses"].(float64) < live["accesses"].(float64) || row["lost_accesses"].(float64) != 0 {
 			t.Errorf("%v", row)
 		}
+		if reuse, ok := row["reuse"].(map[string]any); ok != (policy == "gmt-reuse") || ok && (reuse["samples"].(float64) == 0 || row["simulated_placer"] == nil) {
+			t.Errorf("reuse: %v; simulated: %v", reuse, row["simulated_placer"])
+		}
 		if !strings.Contains(text, "accesses of "+policy+"; replayed by the simulator, ") || strings.Contains(text, "DIFFER") || strings.Contains(text, "MISSING") {
 			t.Errorf("%s", text)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bda59d4e10265051bb3dc9a03c3110da6dc8b378d1e491eea97837e836e50f76
+// sha256:340556940ed6b1f6fa2750b79f4557c9b7ed36c5d11f5cf452450942a7af0fbb
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:439b39364b70523cbfaca0baf9a54c6a4846facfc259439dce203b19edd6cf25
+// sha256:1dc9e0d3fb9f91a04239a70daadee18cdd9cbb1f31974c447d016827f54e7d17
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

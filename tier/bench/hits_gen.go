@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:216295883aa02acf9b530c9d2a93b47a1b30ecbef78c15fbd84a6bf1d3bf8105
+// sha256:aa7d99643c6680c0e77a57f3cc58a9ddd9be64212083ebde9fc1b76b9829771d
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f132d236a540206a0a72b826e643b80afdda82d5e3d5721a05343b8acdba3a19
+// sha256:177fde27fa3bd51ee884b31cbb18a4876e57548372fc04384c31a2198eaa4c36
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

@@ -193,6 +193,10 @@ TRITIER_DEVICE void await_cpu(const Context<S>& t, uint64_t n, uint32_t page) {
     refresh_params(t);
 }
 
+// How many samples come between two looks for new parameters: the host's word is far away,
+// but a fit that comes a thousand accesses late places as many pages by the old one.
+constexpr uint64_t kSamplesALook = 8;
+
 // observe sends an access to a sampled page to the CPU; one lane calls it.
 template <class S>
 TRITIER_SLOW void observe(Context<S> t, uint32_t page, uint64_t now) {
@@ -212,7 +216,7 @@ TRITIER_SLOW void observe(Context<S> t, uint32_t page, uint64_t now) {
     store_release_sys(&s->mark, static_cast<uint32_t>(n) + 1);
     if (fixed(&t.e->parity) != 0) {
         await_cpu(t, n, page);
-    } else if (n % 64 == 0) {
+    } else if (n % kSamplesALook == 0) {
         refresh_params(t);
     }
 }

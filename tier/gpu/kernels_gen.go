@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:3d9dcafe5d4030a82e8b74f4adc27e477da7779cab8391e875620a1919fc4ce7
+// sha256:9d67d26ecb5a0c9ab47018c9b2912f9359aa6363ce4b4c1fccd2ed2ea93e325e
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

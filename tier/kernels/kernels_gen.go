@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e812cb63b25e388b65b3d02e286aee8f6071e68dee93b65d50c62f0ae4f74f7d
+// sha256:32eb5a0e41e7c5e089150b81f331b5b633aea9e8380389e483c7dd1a728eb6b2
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

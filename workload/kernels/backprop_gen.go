@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:30ac0107297a522b9848d11fe41c45ff6277ac4693db4fba18db9f8a36529e49
+// sha256:331c48e9d8c8e2868df4ccfe442eb54c8da510ef3b75f6afbca4f9af39954173
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:52c72e970efcfdbde5b8eedcbc64b75b28cc345d18ac9d1b8a25e86eae3eed29
+// sha256:943d9dfc02fadc4982da3ce8302ab5e7af0dfa406ded20f94818257fbd7fa514
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6a37e540d3d03df265fa700daaca9ec63bf5e5fb4535af52c88358b0e60a21ac
+// sha256:efc0641573957f92adcac6be4c438568fb84622f65c16ad96eaa892af370603b
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

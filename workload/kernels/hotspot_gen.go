@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9127ae46e37bdb24518ed249adcfc2b66fcb8bb7468fc7eef5704adb618bea90
+// sha256:80727d89f8616c142382c393041391bac45bb8cc1fe7fa02708ce19668ca0dd1
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3d8eda356ddcdfd2c8ba68f45b0dffca88538d194205e31a24b49567fc6311a0
+// sha256:698f9e9fb7ac833507107760ce76a75a20cd48427b3a1c9127882dac8bd193a2
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4d6729a0c69d982f2b60ed9c71935b94dcc03c5ee760f73215f849bac6408d04
+// sha256:64ae4a594ec2ce04003beced04859075020bbf3243bf75d990739451ae530cc4
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f9ff21c959656e7a64954765ac84165b1e10e1cefeeb42f202e3ab7010a0bba1
+// sha256:b38de3d582980ceb1ca5ed6f917e9f4ebbc0f5241e03464cdf6f139aa24445bf
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5f1037e5d8121b48a32bc2fc1478966602561648fe69a77b913ab480de75f317
+// sha256:96dc21cad5dbb9c3b0014fb3a9efe2b18b8b6b5bce69adbb61fa541d9ecfbe64
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

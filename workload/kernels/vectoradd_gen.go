@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b3ac854a714ce3dc2b8bc3612db440f118e199afd8bc8d2d66b8fab645c50fc6
+// sha256:de3158351020d874ebe6ddc2208de55eb95f9e08f98a12f4321e3f87bf4d9a58
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
