@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/libnvm/soft"
 	"github.com/tritier/tritier/libnvm/volume"
 )
@@ -65,7 +64,7 @@ func (r *StoreReport) OK(repaired bool) bool {
 // properly and Repair is not set. The report holds what is known until then.
 func CheckStore(ctx context.Context, c StoreCheck) (report *StoreReport, err error) {
 	p := &parsed{Config: Config{Store: c.Store, Threads: max(c.Threads, 1), Faults: c.Faults}.withDefaults(), readOnly: !c.Repair}
-	if p.drives, err = drive.ParseList(c.Store); err != nil {
+	if p.drives, err = parseStore(c.Store); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	if p.inMemory() {

@@ -19,7 +19,8 @@ import (
 // Config describes a Memory. The zero value of a field takes its default.
 type Config struct {
 	// Store is where the arrays are: drives by their URIs, separated by commas,
-	// over which pages are striped. mem:SIZE, file:PATH[?size=SIZE], nvme:ADDRESS.
+	// over which pages are striped. mem:SIZE, file:PATH[?size=SIZE], nvme:ADDRESS. What mem:
+	// holds is gone at Close, so that it stands beside no drive of another kind.
 	Store string `yaml:"store"`
 	// Create makes a store of drives that hold nothing; without it the store must
 	// exist. Force makes one of drives that hold something else, which is lost.
@@ -201,7 +202,7 @@ func (c Config) parse() (*parsed, error) {
 	if strings.TrimSpace(c.Store) == "" {
 		note("store", fmt.Errorf("missing: want drives as %s", drive.Forms))
 	} else {
-		p.drives, err = drive.ParseList(c.Store)
+		p.drives, err = parseStore(c.Store)
 		note("store", err)
 	}
 	p.policy, err = placement.Parse(p.Policy)

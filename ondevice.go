@@ -206,38 +206,6 @@ func (o *onDevice) run(ctx context.Context, a *openArray, op tier.Op, first, n u
 	return o.named(o.e.Elements(ctx, ref, op, heads, gpu.Buffer{}), len(heads))
 }
 
-// named gives pages their arrays' names.
-func (o *onDevice) named(err error, accesses int) error {
-	var failed *gpu.AccessError
-	if errors.Is(err, gpu.ErrClosed) {
-		return ErrClosed
-	}
-	if !errors.As(err, &failed) {
-		return err
-	}
-	if failed.Needed > 0 {
-		frames, _, _ := o.cfg.pages()
-		return &PinError{Frames: frames, Pinned: frames, Needs: failed.Needed}
-	}
-	return &BatchError{Accesses: accesses, Failed: failed.Failed, Pages: o.pageErrors(failed)}
-}
-
-func (o *onDevice) pageErrors(failed *gpu.AccessError) []*PageError {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var list []*PageError
-	for _, p := range failed.Pages {
-		e := &PageError{Array: "?", Page: p.Page, Err: p.Err}
-		for _, a := range o.arrays {
-			if p.Page >= a.first && p.Page-a.first < a.pages {
-				e.Array, e.Page = a.key.name, p.Page-a.first
-			}
-		}
-		list = append(list, e)
-	}
-	return list
-}
-
 func enginePages(a *openArray, pages []uint64) []uint64 {
 	list := make([]uint64, len(pages))
 	for i, p := range pages {
@@ -297,18 +265,11 @@ func (o *onDevice) flushOnce(ctx context.Context, engine func(context.Context) e
 	err := engine(ctx)
 	var failed *gpu.AccessError
 	if errors.As(err, &failed) {
-		fe := &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed), Err: failed.Drive}
-		for _, p := range fe.Pages { // it is the page itself that could not be written
-			var back *gpu.WriteBackError
-			if errors.As(p.Err, &back) {
-				p.Err = back.Err
-			}
-		}
-		return fe
+		return &FlushError{Failed: failed.Failed, Pages: o.pageErrors(failed, true), Err: failed.Drive}
 	}
 	var drives *gpu.DriveFlushError
 	if errors.As(err, &drives) {
-		return &FlushError{Err: drives.Err}
+		return &FlushError{Err: explained(drives.Err, o.v.Members()...)}
 	}
 	if errors.Is(err, gpu.ErrClosed) {
 		return ErrClosed

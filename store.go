@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tritier/tritier/libnvm/drive"
 	"github.com/tritier/tritier/libnvm/soft"
@@ -83,8 +84,33 @@ func (p *parsed) fits(v *volume.Volume) error {
 	return nil
 }
 
-// inMemory says that the store begins empty.
+// inMemory says that the store begins empty. checkKinds sees to it that all drives are memory then.
 func (p *parsed) inMemory() bool { return len(p.drives) > 0 && p.drives[0].Scheme == drive.Memory }
+
+// parseStore reads the drives of a store.
+func parseStore(list string) ([]drive.URI, error) {
+	drives, err := drive.ParseList(list)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKinds(drives); err != nil {
+		return nil, err
+	}
+	return drives, nil
+}
+
+// checkKinds refuses memory beside drives that keep what they hold. Pages are striped over
+// all of them, so that a part of each array would be gone when the store is closed, and the rest be
+// no store any more. Files and raw drives may be mixed.
+func checkKinds(drives []drive.URI) error {
+	memory := func(u drive.URI) bool { return u.Scheme == drive.Memory }
+	i := slices.IndexFunc(drives, memory)
+	k := slices.IndexFunc(drives, func(u drive.URI) bool { return !memory(u) })
+	if i < 0 || k < 0 {
+		return nil
+	}
+	return fmt.Errorf("%v beside %v: pages are striped over all drives, and those in memory are gone when the store is closed: take mem: drives alone, or none", drives[i], drives[k])
+}
 
 // openMembers opens the drives.
 func openMembers(ctx context.Context, p *parsed) ([]volume.Member, error) {

@@ -128,3 +128,32 @@ func TestStoreKeepsItsSize(t *testing.T) {
 		t.Errorf("after it: %v, %v", info, err)
 	}
 }
+
+// TestMemoryBesideFile: a store of which Close would lose a part is refused, in whatever order
+// its drives are named, and makes nothing. Drives of one kind, and files beside raw drives, are none.
+func TestMemoryBesideFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	file := "file:" + path + "?size=8MiB"
+	for _, store := range []string{"mem:8MiB," + file, file + ",mem:8MiB", "mem:8MiB,8MiB," + file, file + ",nvme:0000:01:00.0,mem:8MiB", "mem:8MiB,nvme:0000:01:00.0"} {
+		c := tritier.Config{Store: store, GPU: "none", Create: true, T1: 1 << 20, T2: 1 << 20}
+		m, err := tritier.Open(t.Context(), c)
+		if err == nil {
+			closeMemory(t, m)
+		}
+		var bad *tritier.ConfigError
+		if !errors.As(err, &bad) || len(bad.Violations) != 1 || !strings.Contains(err.Error(), "store: mem:8MiB beside ") || !strings.Contains(err.Error(), "gone when the store is closed") {
+			t.Errorf("%s: %v", store, err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: a file was made: %v", store, err)
+		}
+		if _, err := tritier.CheckStore(t.Context(), tritier.StoreCheck{Store: store}); err == nil || !strings.Contains(err.Error(), "mem:8MiB") {
+			t.Errorf("check of %s: %v", store, err)
+		}
+	}
+	for _, store := range []string{"mem:8MiB,8MiB", "file:a,b", file + ",nvme:0000:01:00.0"} {
+		if err := (tritier.Config{Store: store, T1: 1 << 20, T2: 1 << 20}).Check(); err != nil {
+			t.Errorf("%s: %v", store, err)
+		}
+	}
+}

@@ -44,6 +44,17 @@ func newTier3(v *volume.Volume, slots []byte, timeout time.Duration) (*tier3, er
 	return &tier3{v: v, q: q, slots: m, page: v.PageSize(), timeout: timeout, arrays: map[int]namedArray{}}, nil
 }
 
+// Drive is the number of the drive that has a page, as the volume stripes: host.Tier3.
+func (t *tier3) Drive(array int, page uint64) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	a := t.arrays[array].Array
+	if a == nil {
+		return 0
+	}
+	return int((a.Info().First + page) % uint64(len(t.v.Members())))
+}
+
 // Start begins requests: host.Tier3.
 func (t *tier3) Start(list []host.Request) (host.Pending, error) {
 	t.mu.RLock()

@@ -135,9 +135,9 @@ func (m *Memory) Check() error {
 }
 
 // Close flushes, closes the store and frees the tiers. A drive that leaves writes unanswered is
-// reset, and they are written then, unless the reset fails. Its error says what could not
-// be written: it is lost. When ctx ends before all was written, or kernels or a Watch still
-// run, the Memory stays open and Close can be called again: until then nothing may launch
+// reset, and they are written then, unless the reset fails; what it goes on to leave unanswered
+// costs a few time-outs in all. Its error says what could not be written: it is lost. When ctx
+// ends before all was written, or kernels or a Watch still run, the Memory stays open and Close can be called again: until then nothing may launch
 // kernels with its arrays, whose I/O may have ended. A Close after one that closed
 // the Memory does nothing. Every other call answers ErrClosed then, but for those without
 // an error, and AccessError.

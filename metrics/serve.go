@@ -25,15 +25,21 @@ type Server struct {
 
 // Serve answers scrapes of the collectors at addr until Close.
 func Serve(addr string, collectors ...prometheus.Collector) (*Server, error) {
-	r := prometheus.NewRegistry()
-	for _, c := range collectors {
-		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
-	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return ServeOn(l, collectors...)
+}
+
+// ServeOn is Serve where the caller listens already: to know that the address is a good one
+// before there is anything to collect from. The listener is the server's, also on an error.
+func ServeOn(l net.Listener, collectors ...prometheus.Collector) (*Server, error) {
+	r := prometheus.NewRegistry()
+	for _, c := range collectors {
+		if err := r.Register(c); err != nil {
+			return nil, errors.Join(fmt.Errorf("metrics: %w", err), l.Close())
+		}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{}))

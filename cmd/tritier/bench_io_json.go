@@ -49,16 +49,6 @@ func (r *ioReport) json(w io.Writer) error {
 	return writeJSON(w, doc)
 }
 
-// verifiedAll says that every byte of every row was compared and is right.
-func (r *ioReport) verifiedAll() bool {
-	for i := range r.rows {
-		if x := &r.rows[i]; x.wrong > 0 || !x.checked {
-			return false
-		}
-	}
-	return true
-}
-
 func (r *ioReport) jsonPath() map[string]any {
 	blockers := []map[string]any{}
 	for _, b := range r.path.Blockers {
@@ -77,7 +67,7 @@ func (r *ioReport) jsonPath() map[string]any {
 func (r *ioReport) jsonRow(x *ioRow) map[string]any {
 	m := map[string]any{
 		"initiator": x.initiator, "op": x.op, "pattern": x.pattern, "io_bytes": x.size, "drives": len(r.drives), "queues": x.queues,
-		"queue_entries": r.f.depth, "runs": len(x.runs), "ios": x.ios, "verified_bytes": x.verified, "verified": x.wrong == 0 && x.checked,
+		"queue_entries": r.f.depth, "runs": len(x.runs), "ios": x.ios, "verified_bytes": x.verified, "verified": x.allVerified(),
 		"errors": map[string]uint64{},
 	}
 	if x.errors != nil {

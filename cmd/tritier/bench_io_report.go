@@ -269,25 +269,8 @@ func (r *ioReport) line(t io.Writer, x *ioRow) {
 
 // foot says what became of the data, and what else happened.
 func (r *ioReport) foot(w io.Writer) {
-	var verified, wrong uint64
-	failures, open := r.errorsSeen(), 0
-	for i := range r.rows {
-		x := &r.rows[i]
-		verified += x.verified
-		wrong += x.wrong
-		if !x.checked {
-			open++
-		}
-	}
-	_, _ = fmt.Fprintf(w, "\nverified: ")
-	switch {
-	case wrong > 0:
-		_, _ = fmt.Fprintf(w, "WRONG DATA among %s bytes compared\n", units.FormatCount(verified))
-	case open > 0:
-		_, _ = fmt.Fprintf(w, "%s bytes compared, all as written, but what was written beside writes that failed is not known in %s\n", units.FormatCount(verified), plural(uint64(open), "row"))
-	default:
-		_, _ = fmt.Fprintf(w, "every byte; %s bytes compared, all as written\n", units.FormatCount(verified))
-	}
+	failures := r.errorsSeen()
+	_, _ = fmt.Fprintf(w, "\nverified: %s\n", r.verification())
 	if r.faults != nil {
 		_, _ = fmt.Fprintf(w, "faults injected: %s; errors seen: %s\n", counts(r.faults.fired()), counts(failures))
 	} else if len(failures) > 0 {

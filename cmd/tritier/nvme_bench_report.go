@@ -223,11 +223,13 @@ func (r *benchReport) foot(w io.Writer) {
 		}
 	}
 	if b.f.verify {
-		_, _ = fmt.Fprintf(w, "\nverified: %s bytes compared", units.FormatCount(verified))
-		if wrong == 0 {
-			_, _ = fmt.Fprintln(w, ", all as written")
-		} else {
-			_, _ = fmt.Fprintf(w, ", WRONG in %d of %s\n", wrong, plural(uint64(len(b.rows)), "row"))
+		switch compared := units.FormatCount(verified) + " bytes compared"; {
+		case wrong > 0:
+			_, _ = fmt.Fprintf(w, "\nverified: %s, WRONG in %d of %s\n", compared, wrong, plural(uint64(len(b.rows)), "row"))
+		case verified == 0:
+			_, _ = fmt.Fprintln(w, "\nverified: NOTHING: no byte was read and compared")
+		default:
+			_, _ = fmt.Fprintf(w, "\nverified: %s, all as written\n", compared)
 		}
 	}
 	if b.faults != nil {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -43,4 +44,35 @@ func TestRunMetrics(t *testing.T) {
 	if _, err := http.Get("http://" + addr + "/metrics"); err == nil {
 		t.Error("the endpoint outlives the run")
 	}
+}
+
+// TestRunMetricsAddress: an address that cannot be had is found out before the store is made,
+// and a store that cannot be had gives the address back.
+func TestRunMetricsAddress(t *testing.T) {
+	dir := t.TempDir()
+	store := "file:" + filepath.Join(dir, "s") + "?size=16MiB"
+	for _, addr := range []string{"nonsense:99999", "127.0.0.1", "no such host:1"} {
+		_, _, err := tritier(t.Context(), "run", "pathfinder", "--size", "256KiB", "--page", "4KiB", "--gpu", "none", "--store", store, "--metrics", addr)
+		if err == nil || !strings.Contains(err.Error(), "--metrics: ") {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if left := filesBelow(t, dir); len(left) != 0 {
+			t.Errorf("%s: left behind: %v", addr, left)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	r, _ := faultyRunner(t, 1)
+	r.f.metrics, r.config.Store = addr, "file:"+filepath.Join(dir, "absent", "s")+"?size=16MiB"
+	if err := r.all(t.Context()); err == nil {
+		t.Error("a store that cannot be: no error")
+	}
+	if l, err = net.Listen("tcp", addr); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
 }

@@ -14,7 +14,6 @@ import (
 	lib "github.com/tritier/tritier"
 	"github.com/tritier/tritier/internal/units"
 	"github.com/tritier/tritier/libnvm/volume"
-	"github.com/tritier/tritier/metrics"
 	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/host"
@@ -83,6 +82,11 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 		}
 		c.Driver = d
 	}
+	door, err := r.listen()
+	if err != nil { // before a store is made
+		return nil, err
+	}
+	defer door.close()
 	mem, err := lib.Open(ctx, c)
 	if err != nil {
 		return nil, openHint(err, c.Store)
@@ -99,7 +103,7 @@ func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, 
 		// The end of ctx does not keep the store from being left whole.
 		err = errors.Join(err, r.leave(context.WithoutCancel(ctx), mem, w, made))
 	}()
-	served, err := r.serve(p.label, mem)
+	served, err := door.serve(r.name+" "+p.label, mem)
 	if err != nil {
 		return nil, err
 	}
@@ -236,23 +240,6 @@ func drop(ctx context.Context, mem *lib.Memory, w workload.Workload) (err error)
 		err = errors.Join(err, mem.DropArray(ctx, n))
 	}
 	return err
-}
-
-// serve answers Prometheus, if that was asked for, until the function that it returns
-// is called.
-func (r *runner) serve(policy string, mem *lib.Memory) (end func() error, err error) {
-	if r.f.metrics == "" {
-		return func() error { return nil }, nil
-	}
-	s, err := metrics.Serve(r.f.metrics, metrics.New(r.name+" "+policy, mem))
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		return s.Close(ctx)
-	}, nil
 }
 
 // makeRoom refuses a store that has an array of the workload already, unless it may go.

@@ -35,6 +35,13 @@ type NVMeMember interface {
 	NVMe() (*libnvm.Controller, *libnvm.Namespace)
 }
 
+// HostErrorer is a Member that may know more of a failed command than its status says: one
+// of NewNamespace and OpenFiles.
+type HostErrorer interface {
+	// HostError is what NamespaceOptions.HostError gives, nil where there is none.
+	HostError() error
+}
+
 // namespace is a Member on an NVMe namespace.
 type namespace struct {
 	c    *libnvm.Controller
@@ -109,6 +116,14 @@ func (m *namespace) OpenQueue(depth int) (MemberQueue, error) {
 		return nil, err
 	}
 	return &namespaceQueue{q: q, ns: m.ns, host: m.o.HostError}, nil
+}
+
+// HostError is HostErrorer's.
+func (m *namespace) HostError() error {
+	if m.o.HostError == nil {
+		return nil
+	}
+	return m.o.HostError()
 }
 
 // Reset is Resetter's.

@@ -50,6 +50,9 @@ func (b Buffer) size() int64 {
 
 // Tier3 is where pages lie that no tier above holds. Its calls come one at a time.
 type Tier3 interface {
+	// Drive numbers the drive that has a page: one that answers nothing any more keeps no
+	// flush of others' pages up.
+	Drive(array int, page uint64) int
 	// Start begins requests that are independent of each other. An error means
 	// that none was started.
 	Start(list []Request) (Pending, error)

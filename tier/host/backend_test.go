@@ -80,7 +80,8 @@ type disk struct {
 	refuse  error
 	delay   time.Duration
 
-	late      []func() // what timed-out requests may still do
+	fault     func(r *Request) (err error, late bool) // if set, instead of chance
+	late      []func()                                // what timed-out requests may still do
 	recovered int
 	timeouts  float64      // share of failures that are time-outs
 	running   atomic.Int32 // sets of requests that have not ended
@@ -107,6 +108,9 @@ func (p diskPending) Wait(ctx context.Context) error {
 	return nil
 }
 
+// Drive makes two drives of the disk.
+func (d *disk) Drive(_ int, page uint64) int { return int(page % 2) }
+
 func (d *disk) Start(list []Request) (Pending, error) {
 	if d.refuse != nil {
 		return nil, d.refuse
@@ -132,6 +136,9 @@ func (d *disk) serve(r *Request) {
 	if d.rng.Float64() < d.failing {
 		r.Err = errInjected
 		r.Late = d.rng.Float64() < d.timeouts
+	}
+	if d.fault != nil {
+		r.Err, r.Late = d.fault(r)
 	}
 	if r.Err != nil && r.Late { // nothing is done yet; what lands later would be wrong by then
 		slot, write := d.r.slot(r.Slot), r.Write

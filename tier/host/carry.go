@@ -135,30 +135,37 @@ func (m *Memory) again(ctx context.Context, lists ...[]Request) error {
 		return err
 	}
 	for range m.o.Retries {
-		var failed []Request
-		var from []*Request
-		for _, list := range lists {
-			for i := range list {
-				if r := &list[i]; r.Err != nil {
-					failed, from = append(failed, Request{Array: r.Array, Page: r.Page, Slot: r.Slot, Write: r.Write}), append(from, r)
-				}
-			}
-		}
-		if len(failed) == 0 {
-			return nil
-		}
-		m.stats.Retries += uint64(len(failed))
-		if err := m.begin(failed).wait(ctx); err != nil {
+		if failed, err := m.retry(ctx, lists...); err != nil || len(failed) == 0 {
 			return err
-		}
-		if err := m.settle(ctx, failed); err != nil {
-			return err
-		}
-		for i := range failed {
-			from[i].Err = failed[i].Err
 		}
 	}
 	return nil
+}
+
+// retry repeats once what failed, and returns these requests as they ended now.
+func (m *Memory) retry(ctx context.Context, lists ...[]Request) (failed []Request, err error) {
+	var from []*Request
+	for _, list := range lists {
+		for i := range list {
+			if r := &list[i]; r.Err != nil {
+				failed, from = append(failed, Request{Array: r.Array, Page: r.Page, Slot: r.Slot, Write: r.Write}), append(from, r)
+			}
+		}
+	}
+	if len(failed) == 0 {
+		return nil, nil
+	}
+	m.stats.Retries += uint64(len(failed))
+	if err := m.begin(failed).wait(ctx); err != nil {
+		return failed, err
+	}
+	if err := m.settle(ctx, failed); err != nil {
+		return failed, err
+	}
+	for i := range failed {
+		from[i].Err = failed[i].Err
+	}
+	return failed, nil
 }
 
 // settle has the store end what is late.
