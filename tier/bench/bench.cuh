@@ -27,6 +27,13 @@ TRITIER_DEVICE uint64_t sum_of(const Quad& v) { return static_cast<uint64_t>(v.x
 TRITIER_DEVICE uint64_t sum_of(uint32_t v) { return v; }
 TRITIER_DEVICE uint64_t sum_of(uint64_t v) { return v; }
 
+// add_sum adds what a warp has summed, by one atomic: of one word, more would take a part of
+// the time that is measured.
+TRITIER_DEVICE void add_sum(uint64_t* sum, uint64_t s) {
+    s = warp_sum(s);
+    if (lane_id() == 0) atomic_add_relaxed_gpu(sum, s);
+}
+
 template <class T>
 TRITIER_DEVICE array_ref<T> as(const ArrayRef& r) {
     array_ref<T> a;

@@ -80,6 +80,7 @@ func (r Result) Rate() float64 { return float64(r.Amount) / r.Median.Seconds() }
 type rig struct {
 	c      Config
 	hits   *hitKernels
+	each   *eachKernels
 	faults *faultKernels
 	verify *verifyKernels
 	s      *cuda.Stream
@@ -100,6 +101,9 @@ func open(ctx context.Context, c Config, policy string, frames, t2 int, pages ui
 
 func (r *rig) open(ctx context.Context, policy string, frames, t2 int) (err error) {
 	if r.hits, err = loadHitKernels(r.c.GPU); err != nil {
+		return err
+	}
+	if r.each, err = loadEachKernels(r.c.GPU); err != nil {
 		return err
 	}
 	if r.faults, err = loadFaultKernels(r.c.GPU); err != nil {
@@ -144,6 +148,9 @@ func (r *rig) close() error {
 	}
 	if r.hits != nil {
 		errs = append(errs, r.hits.Close())
+	}
+	if r.each != nil {
+		errs = append(errs, r.each.Close())
 	}
 	if r.faults != nil {
 		errs = append(errs, r.faults.Close())

@@ -4,5 +4,6 @@
 package bench
 
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type hitKernels -o hits_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device hits.cu
+//go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type eachKernels -o each_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device each.cu
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type faultKernels -o faults_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device faults.cu
 //go:generate go run github.com/tritier/tritier/internal/ptxgen -package bench -type verifyKernels -o verify_gen.go -I ../../cuda/device -I ../../bamio/device -I ../device verify.cu

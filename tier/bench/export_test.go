@@ -12,5 +12,9 @@ func Functions(ctx *cuda.Context) (hits, faults []*cuda.Function, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return h.functions[:], f.functions[:], nil
+	e, err := loadEachKernels(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return append(h.functions[:], e.functions[:]...), f.functions[:], nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:1dc9e0d3fb9f91a04239a70daadee18cdd9cbb1f31974c447d016827f54e7d17
+// sha256:7f39c0af1473994ce50c9eef655a8220453aca0ef4a0d5a5877a809de52dba58
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

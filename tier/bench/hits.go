@@ -72,7 +72,7 @@ func (r *rig) sequential() ([]pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, s, raw, sum, failed := r.hits, r.s, cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
+	h, each, s, raw, sum, failed := r.hits, r.each, r.s, cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
 	bytes := r.pages * uint64(r.c.PageSize)
 	raw16 := func() error { return h.Raw16(s, all, raw, bytes/16, sum) }
 	raw4 := func() error { return h.Raw4(s, all, raw, bytes/4, sum) }
@@ -80,9 +80,9 @@ func (r *rig) sequential() ([]pair, error) {
 		{"raw pointer, 16 bytes", "cursor, 16 bytes", bytes, "bytes", raw16, func() error { return h.Cursor16(s, few, &long, sum, failed) }},
 		{"raw pointer, 16 bytes", "a[i], 16 bytes", bytes, "bytes", raw16, func() error { return h.Tiered16(s, all, &long, bytes/16, sum) }},
 		{"raw pointer, 4 bytes", "a[i], 4 bytes", bytes, "bytes", raw4, func() error { return h.Tiered4(s, all, &short, bytes/4, sum) }},
-		{"raw pointer, 16 bytes", "load_each, 4 of 16 bytes", bytes, "bytes", raw16, func() error { return h.Four16(s, half, &long, bytes/16, sum, failed) }},
-		{"raw pointer, 4 bytes", "load_each, 4 of 4 bytes", bytes, "bytes", raw4, func() error { return h.Four4(s, half, &short, bytes/4, sum, failed) }},
-		{"raw pointer, 4 bytes", "load_each, 2 of 4 bytes", bytes, "bytes", raw4, func() error { return h.Two4(s, all, &short, bytes/4, sum, failed) }},
+		{"raw pointer, 16 bytes", "load_each, 4 of 16 bytes", bytes, "bytes", raw16, func() error { return each.Four16(s, half, &long, bytes/16, sum, failed) }},
+		{"raw pointer, 4 bytes", "load_each, 4 of 4 bytes", bytes, "bytes", raw4, func() error { return each.Four4(s, half, &short, bytes/4, sum, failed) }},
+		{"raw pointer, 4 bytes", "load_each, 2 of 4 bytes", bytes, "bytes", raw4, func() error { return each.Two4(s, all, &short, bytes/4, sum, failed) }},
 	}, nil
 }
 
@@ -97,7 +97,7 @@ func (r *rig) random() ([]pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, s, raw, sum, failed := r.hits, r.s, cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
+	h, each, s, raw, sum, failed := r.hits, r.each, r.s, cuda.Ptr(r.e.FrameMemory()), r.out.Ptr(), r.out.Ptr().Add(8)
 	n := r.pages * uint64(r.c.PageSize) / 8
 	reads := min(uint64(1)<<28, 2*n)
 	return []pair{
@@ -105,8 +105,8 @@ func (r *rig) random() ([]pair, error) {
 			func() error { return h.RawRandom8(s, all, raw, n, reads, sum) },
 			func() error { return h.TieredRandom8(s, all, &ref, n, reads, sum) }},
 		{"raw pointer, 4 random of 8 bytes", "load_each, 4 random of 8 bytes", reads, "reads",
-			func() error { return h.RawFourRandom8(s, all, raw, n, reads, sum) },
-			func() error { return h.FourRandom8(s, half, &ref, n, reads, sum, failed) }},
+			func() error { return each.RawFourRandom8(s, all, raw, n, reads, sum) },
+			func() error { return each.FourRandom8(s, half, &ref, n, reads, sum, failed) }},
 	}, nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:aa7d99643c6680c0e77a57f3cc58a9ddd9be64212083ebde9fc1b76b9829771d
+// sha256:b8794084a48eb8bce5a9fdc753c6f294d8f8ccad63e527384328d184f8e8cfbe
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte
@@ -27,11 +27,11 @@ var _ = [64]byte([unsafe.Sizeof(*(*layout.ArrayRef)(nil))]byte{})
 // methods are safe to call from any goroutine until Close.
 type hitKernels struct {
 	modules   [1]*cuda.Module
-	functions [12]*cuda.Function
+	functions [7]*cuda.Function
 }
 
 // hitKernelsBlocks keeps parameter blocks, so that launches do not allocate.
-var hitKernelsBlocks = sync.Pool{New: func() any { return new([96]byte) }}
+var hitKernelsBlocks = sync.Pool{New: func() any { return new([88]byte) }}
 
 // loadHitKernels loads the kernels, in the variant for the context's device. Close
 // them before the context.
@@ -69,11 +69,6 @@ func (k *hitKernels) load(ctx *cuda.Context) error {
 		{0, "tiered_4"},
 		{0, "raw_random_8"},
 		{0, "tiered_random_8"},
-		{0, "four_16"},
-		{0, "four_4"},
-		{0, "two_4"},
-		{0, "four_random_8"},
-		{0, "raw_four_random_8"},
 		{0, "cursor_16"},
 	} {
 		fn, err := k.modules[f.module].Function(f.name)
@@ -98,7 +93,7 @@ func (k *hitKernels) Close() error {
 
 // Raw16 launches raw_16 of hits.cu on the stream.
 func (k *hitKernels) Raw16(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, sum cuda.Ptr) error {
-	block := hitKernelsBlocks.Get().(*[96]byte)
+	block := hitKernelsBlocks.Get().(*[88]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:24]
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
@@ -112,7 +107,7 @@ func (k *hitKernels) Raw16Function() *cuda.Function { return k.functions[0] }
 
 // Raw4 launches raw_4 of hits.cu on the stream.
 func (k *hitKernels) Raw4(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, sum cuda.Ptr) error {
-	block := hitKernelsBlocks.Get().(*[96]byte)
+	block := hitKernelsBlocks.Get().(*[88]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:24]
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
@@ -129,7 +124,7 @@ func (k *hitKernels) Tiered16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *lay
 	if a == nil {
 		return errors.New("launch tiered_16: a is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
+	block := hitKernelsBlocks.Get().(*[88]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:80]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
@@ -146,7 +141,7 @@ func (k *hitKernels) Tiered4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layo
 	if a == nil {
 		return errors.New("launch tiered_4: a is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
+	block := hitKernelsBlocks.Get().(*[88]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:80]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
@@ -160,7 +155,7 @@ func (k *hitKernels) Tiered4Function() *cuda.Function { return k.functions[3] }
 
 // RawRandom8 launches raw_random_8 of hits.cu on the stream.
 func (k *hitKernels) RawRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, reads uint64, sum cuda.Ptr) error {
-	block := hitKernelsBlocks.Get().(*[96]byte)
+	block := hitKernelsBlocks.Get().(*[88]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:32]
 	binary.LittleEndian.PutUint64(params[0:], uint64(a))
@@ -178,7 +173,7 @@ func (k *hitKernels) TieredRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, r
 	if r == nil {
 		return errors.New("launch tiered_random_8: r is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
+	block := hitKernelsBlocks.Get().(*[88]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:88]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(r)), 64))
@@ -191,107 +186,19 @@ func (k *hitKernels) TieredRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, r
 // TieredRandom8Function is tiered_random_8, for its attributes and occupancy.
 func (k *hitKernels) TieredRandom8Function() *cuda.Function { return k.functions[5] }
 
-// Four16 launches four_16 of hits.cu on the stream.
-func (k *hitKernels) Four16(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
-	if a == nil {
-		return errors.New("launch four_16: a is nil")
-	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
-	defer hitKernelsBlocks.Put(block)
-	params := block[:88]
-	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
-	binary.LittleEndian.PutUint64(params[64:], n)
-	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
-	binary.LittleEndian.PutUint64(params[80:], uint64(failed))
-	return k.functions[6].Launch(stream, cfg, params, 0, 64, 72, 80)
-}
-
-// Four16Function is four_16, for its attributes and occupancy.
-func (k *hitKernels) Four16Function() *cuda.Function { return k.functions[6] }
-
-// Four4 launches four_4 of hits.cu on the stream.
-func (k *hitKernels) Four4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
-	if a == nil {
-		return errors.New("launch four_4: a is nil")
-	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
-	defer hitKernelsBlocks.Put(block)
-	params := block[:88]
-	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
-	binary.LittleEndian.PutUint64(params[64:], n)
-	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
-	binary.LittleEndian.PutUint64(params[80:], uint64(failed))
-	return k.functions[7].Launch(stream, cfg, params, 0, 64, 72, 80)
-}
-
-// Four4Function is four_4, for its attributes and occupancy.
-func (k *hitKernels) Four4Function() *cuda.Function { return k.functions[7] }
-
-// Two4 launches two_4 of hits.cu on the stream.
-func (k *hitKernels) Two4(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, sum cuda.Ptr, failed cuda.Ptr) error {
-	if a == nil {
-		return errors.New("launch two_4: a is nil")
-	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
-	defer hitKernelsBlocks.Put(block)
-	params := block[:88]
-	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
-	binary.LittleEndian.PutUint64(params[64:], n)
-	binary.LittleEndian.PutUint64(params[72:], uint64(sum))
-	binary.LittleEndian.PutUint64(params[80:], uint64(failed))
-	return k.functions[8].Launch(stream, cfg, params, 0, 64, 72, 80)
-}
-
-// Two4Function is two_4, for its attributes and occupancy.
-func (k *hitKernels) Two4Function() *cuda.Function { return k.functions[8] }
-
-// FourRandom8 launches four_random_8 of hits.cu on the stream.
-func (k *hitKernels) FourRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a *layout.ArrayRef, n uint64, reads uint64, sum cuda.Ptr, failed cuda.Ptr) error {
-	if a == nil {
-		return errors.New("launch four_random_8: a is nil")
-	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
-	defer hitKernelsBlocks.Put(block)
-	params := block[:96]
-	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(a)), 64))
-	binary.LittleEndian.PutUint64(params[64:], n)
-	binary.LittleEndian.PutUint64(params[72:], reads)
-	binary.LittleEndian.PutUint64(params[80:], uint64(sum))
-	binary.LittleEndian.PutUint64(params[88:], uint64(failed))
-	return k.functions[9].Launch(stream, cfg, params, 0, 64, 72, 80, 88)
-}
-
-// FourRandom8Function is four_random_8, for its attributes and occupancy.
-func (k *hitKernels) FourRandom8Function() *cuda.Function { return k.functions[9] }
-
-// RawFourRandom8 launches raw_four_random_8 of hits.cu on the stream.
-func (k *hitKernels) RawFourRandom8(stream *cuda.Stream, cfg cuda.LaunchConfig, a cuda.Ptr, n uint64, reads uint64, sum cuda.Ptr) error {
-	block := hitKernelsBlocks.Get().(*[96]byte)
-	defer hitKernelsBlocks.Put(block)
-	params := block[:32]
-	binary.LittleEndian.PutUint64(params[0:], uint64(a))
-	binary.LittleEndian.PutUint64(params[8:], n)
-	binary.LittleEndian.PutUint64(params[16:], reads)
-	binary.LittleEndian.PutUint64(params[24:], uint64(sum))
-	return k.functions[10].Launch(stream, cfg, params, 0, 8, 16, 24)
-}
-
-// RawFourRandom8Function is raw_four_random_8, for its attributes and occupancy.
-func (k *hitKernels) RawFourRandom8Function() *cuda.Function { return k.functions[10] }
-
 // Cursor16 launches cursor_16 of hits.cu on the stream.
 func (k *hitKernels) Cursor16(stream *cuda.Stream, cfg cuda.LaunchConfig, r *layout.ArrayRef, sum cuda.Ptr, failed cuda.Ptr) error {
 	if r == nil {
 		return errors.New("launch cursor_16: r is nil")
 	}
-	block := hitKernelsBlocks.Get().(*[96]byte)
+	block := hitKernelsBlocks.Get().(*[88]byte)
 	defer hitKernelsBlocks.Put(block)
 	params := block[:80]
 	copy(params[0:64], unsafe.Slice((*byte)(unsafe.Pointer(r)), 64))
 	binary.LittleEndian.PutUint64(params[64:], uint64(sum))
 	binary.LittleEndian.PutUint64(params[72:], uint64(failed))
-	return k.functions[11].Launch(stream, cfg, params, 0, 64, 72)
+	return k.functions[6].Launch(stream, cfg, params, 0, 64, 72)
 }
 
 // Cursor16Function is cursor_16, for its attributes and occupancy.
-func (k *hitKernels) Cursor16Function() *cuda.Function { return k.functions[11] }
+func (k *hitKernels) Cursor16Function() *cuda.Function { return k.functions[6] }

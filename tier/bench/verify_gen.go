@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:177fde27fa3bd51ee884b31cbb18a4876e57548372fc04384c31a2198eaa4c36
+// sha256:57ae1148540f45b97b04e57fe9698bad0d85c79f05db2c4a0e6a71d68ea3c08a
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte
