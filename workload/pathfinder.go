@@ -142,13 +142,21 @@ func (w *pathfinder) reference(ctx context.Context) ([]int32, error) {
 	here := make([]int32, n)
 	for row := uint64(1); row < w.rows && err == nil; row++ {
 		err = parallel(ctx, n, perPart, func(low, high uint64) {
-			part := here[low:high]
-			w.cells(row*n+low, part)
-			for x := low; x < high; x++ {
-				part[x-low] += min(above[x-min(x, 1)], above[x], above[min(x+1, n-1)])
-			}
+			w.cells(row*n+low, here[low:high])
+			descend(here, above, low, high)
 		})
 		above, here = here, above
 	}
 	return above, err
+}
+
+// descend adds to the cells [low, high) of a row what the cheapest way to each costs.
+func descend(row, above []int32, low, high uint64) {
+	part, last := row[low:high], uint64(len(above)-1)
+	left, middle := above[low-min(low, 1)], above[low]
+	for i := range part {
+		right := above[min(low+uint64(i)+1, last)]
+		part[i] += min(left, middle, right)
+		left, middle = middle, right
+	}
 }
