@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -23,9 +24,6 @@ var backpropKind = Kind{
 	Name: "backprop", Iterations: 1, Unit: "epoch", make: newBackprop, load: loading(kernels.LoadBackprop),
 	Doc: "Training of a two-layer network with 16 hidden units (Rodinia): a launch reads the inputs and their weights and writes partial sums of each block of 16 inputs, the CPU sums them and does the small layer, and another launch changes the weights and their momentum.",
 }
-
-// weights are those of an input unit.
-type weights [weightCols]float32
 
 // backprop trains a network.
 type backprop struct {
@@ -230,42 +228,50 @@ func (w *backprop) reference(ctx context.Context) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	flat, err := made(ctx, (w.n+1)*weightCols, w.weight)
-	rows, previous := make([]weights, w.n+1), make([]weights, w.n+1)
-	for i := range rows {
-		copy(rows[i][:], flat[i*weightCols:])
-	}
+	weights, err := made(ctx, (w.n+1)*weightCols, w.weight)
+	previous, blocks := make([]float32, len(weights)), make([][hiddenUnits]float32, w.n/blockInputs)
 	output := newOutputLayer(w.Seed)
 	for epoch := 0; epoch < w.Iterations && err == nil; epoch++ {
-		var sums [hiddenUnits]float32
-		err = parallel(ctx, hiddenUnits, 1, func(low, high uint64) {
-			for j := low; j < high; j++ {
-				for i := 1; i < len(in); i += blockInputs {
-					sums[j] += halves(func(k int) float32 { return float32(rows[i+k][j+1] * in[i+k]) }, 0, blockInputs)
+		err = parallel(ctx, uint64(len(blocks)), perPart/blockInputs/weightCols, func(low, high uint64) {
+			for b := low; b < high; b++ {
+				for j := range blocks[b] {
+					var products [blockInputs]float32
+					for k := range products {
+						i := int(b)*blockInputs + k + 1
+						products[k] = float32(weights[i*weightCols+j+1] * in[i])
+					}
+					blocks[b][j] = halves(products[:])
 				}
-				sums[j] += rows[0][j+1]
 			}
 		})
-		delta := output.train(sums)
-		for i := range rows {
-			for j, d := range delta {
-				change := float32(float32(eta*d)*in[i]) + float32(momentum*previous[i][j+1])
-				rows[i][j+1] += change
-				previous[i][j+1] = change
+		var sums [hiddenUnits]float32
+		for b := range blocks {
+			for j, v := range blocks[b] {
+				sums[j] += v
 			}
 		}
+		for j := range sums {
+			sums[j] += weights[j+1]
+		}
+		delta := output.train(sums)
+		err = errors.Join(err, parallel(ctx, w.n+1, perPart/weightCols, func(low, high uint64) {
+			for i := low; i < high; i++ {
+				row, last := rowAt(weights, weightCols, i), rowAt(previous, weightCols, i)
+				for j, d := range delta {
+					last[j+1] = float32(float32(eta*d)*in[i]) + float32(momentum*last[j+1])
+					row[j+1] += last[j+1]
+				}
+			}
+		}))
 	}
-	for i := range rows {
-		copy(flat[i*weightCols:], rows[i][:])
-	}
-	return flat, err
+	return weights, err
 }
 
-// halves sums values [low, high) up, each half by itself.
-func halves(value func(int) float32, low, high int) float32 {
-	if high-low == 1 {
-		return value(low)
+// halves sums values up, each half by itself.
+func halves(values []float32) float32 {
+	if len(values) == 1 {
+		return values[0]
 	}
-	mid := (low + high) / 2
-	return halves(value, low, mid) + halves(value, mid, high)
+	mid := len(values) / 2
+	return halves(values[:mid]) + halves(values[mid:])
 }

@@ -40,14 +40,25 @@ func weightOf(seed uint64, u, v uint32) uint32 {
 	return uint32(hash(seed^hash(uint64(min(u, v))<<32|uint64(max(u, v))))%255) + 1
 }
 
-// kronecker draws edges. Edge i is a function of seed and i alone.
+// kronecker says which edges are drawn. Edge i is a function of seed and i alone.
 type kronecker struct {
 	scale int
 	seed  uint64
 }
 
-func (k kronecker) edge(i uint64) (u, v uint32) {
-	own := draw(k.seed, 0, i)
+// drawer draws the edges of a kronecker, with what they have in common at hand.
+type drawer struct {
+	scale  int
+	stream uint64 // key of the edges' numbers
+	shift  uint32 // of labels
+}
+
+func (k kronecker) drawer() drawer {
+	return drawer{k.scale, keyOf(k.seed, 0), uint32(hash(k.seed ^ 0x6c6162656c))}
+}
+
+func (k drawer) edge(i uint64) (u, v uint32) {
+	own := hash(k.stream + i)
 	var r uint64
 	for level := range k.scale {
 		if level%2 == 0 {
@@ -64,11 +75,10 @@ func (k kronecker) edge(i uint64) (u, v uint32) {
 
 // label is a bijection of the vertices that hides the recursion, as GAP's shuffle
 // does: steps that can each be undone, in the ring of integers modulo 2^scale.
-func (k kronecker) label(v uint32) uint32 {
+func (k drawer) label(v uint32) uint32 {
 	mask := uint32(1)<<k.scale - 1
-	key := uint32(hash(k.seed ^ 0x6c6162656c))
 	for range 2 {
-		v = (v*0x9e3779b1 + key) & mask
+		v = (v*0x9e3779b1 + k.shift) & mask
 		v ^= v >> (uint(k.scale)/2 + 1)
 		v = v * 0x85ebca6b & mask
 	}
@@ -78,52 +88,67 @@ func (k kronecker) label(v uint32) uint32 {
 // generate makes a graph of 2^scale vertices from so many undirected edges.
 func generate(ctx context.Context, k kronecker, edges uint64) (*csr, error) {
 	n := uint64(1) << k.scale
-	counts := make([]atomic.Uint64, n+1)
+	counts := make([]uint64, n+1)
+	d := k.drawer()
 	each := func(f func(from, to uint32)) error {
 		return parallel(ctx, edges, 1<<14, func(low, high uint64) {
 			for i := low; i < high; i++ {
-				if u, v := k.edge(i); u != v {
+				if u, v := d.edge(i); u != v {
 					f(u, v)
 					f(v, u)
 				}
 			}
 		})
 	}
-	if err := each(func(from, _ uint32) { counts[from].Add(1) }); err != nil {
+	if err := each(func(from, _ uint32) { atomic.AddUint64(&counts[from], 1) }); err != nil {
 		return nil, err
 	}
 	g := &csr{offsets: make([]uint64, n+1)}
 	for v := range n {
-		g.offsets[v+1] = g.offsets[v] + counts[v].Load()
-		counts[v].Store(g.offsets[v])
+		g.offsets[v+1] = g.offsets[v] + counts[v]
+		counts[v] = g.offsets[v]
 	}
 	g.edges = make([]uint32, g.offsets[n])
-	if err := each(func(from, to uint32) { g.edges[counts[from].Add(1)-1] = to }); err != nil {
+	if err := each(func(from, to uint32) { g.edges[atomic.AddUint64(&counts[from], 1)-1] = to }); err != nil {
 		return nil, err
 	}
 	return g, g.tidy(ctx)
 }
 
+// tidyPart is the vertices whose lists tidy closes up at a time.
+var tidyPart uint64 = 1 << 12
+
 // tidy sorts every list, whose order the goroutines have left to chance, and drops
-// duplicates.
+// duplicates. The lists of a part of the vertices close up in parallel, so that one
+// processor has few large pieces to move at the end, not every list.
 func (g *csr) tidy(ctx context.Context) error {
-	kept := make([]uint32, g.vertices())
-	err := parallel(ctx, g.vertices(), 1<<12, func(low, high uint64) {
-		for v := low; v < high; v++ {
-			list := g.of(uint32(v))
-			slices.Sort(list)
-			kept[v] = uint32(len(slices.Compact(list)))
+	n := g.vertices()
+	kept := make([]uint32, n)
+	err := parallel(ctx, (n+tidyPart-1)/tidyPart, 1, func(first, behind uint64) {
+		for low := first * tidyPart; low < min(behind*tidyPart, n); low += tidyPart {
+			to := g.offsets[low]
+			for v := low; v < min(low+tidyPart, n); v++ {
+				list := g.of(uint32(v))
+				slices.Sort(list)
+				list = slices.Compact(list)
+				kept[v] = uint32(len(list))
+				to += uint64(copy(g.edges[to:], list))
+			}
 		}
 	})
 	if err != nil {
 		return err
 	}
 	to, from := uint64(0), uint64(0)
-	for v, n := range kept {
-		copy(g.edges[to:], g.edges[from:from+uint64(n)])
-		from = g.offsets[v+1]
-		to += uint64(n)
-		g.offsets[v+1] = to
+	for low := uint64(0); low < n; low += tidyPart {
+		high := min(low+tidyPart, n)
+		at, next := to, g.offsets[high]
+		for v := low; v < high; v++ {
+			to += uint64(kept[v])
+			g.offsets[v+1] = to
+		}
+		copy(g.edges[at:to], g.edges[from:])
+		from = next
 	}
 	g.edges = g.edges[:to]
 	return nil

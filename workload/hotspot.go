@@ -169,22 +169,27 @@ func (w *hotspot) Verify(ctx context.Context, _ *tritier.Memory) error {
 
 // reference takes the whole grid a step further at a time.
 func (w *hotspot) reference(ctx context.Context) ([]float32, error) {
-	n := int(w.side)
-	now, err := made(ctx, w.side*w.side, w.start())
+	n := w.side
+	now, err := made(ctx, n*n, w.start())
 	if err != nil {
 		return nil, err
 	}
-	power, err := made(ctx, w.side*w.side, w.heat())
+	power, err := made(ctx, n*n, w.heat())
 	next := make([]float32, n*n)
 	for range w.Iterations {
-		at := func(y, x int) float32 { return now[min(max(y, 0), n-1)*n+min(max(x, 0), n-1)] }
-		err = errors.Join(err, parallel(ctx, w.side*w.side, perPart, func(low, high uint64) {
-			for i := int(low); i < int(high); i++ {
-				y, x := i/n, i%n
-				next[i] = w.after(at(y, x), at(y-1, x), at(y+1, x), at(y, x-1), at(y, x+1), power[i])
+		err = errors.Join(err, parallel(ctx, n, rowsPerPart(n), func(low, high uint64) {
+			for y := low; y < high; y++ {
+				row, north, south := rowAt(now, n, y), rowAt(now, n, y-min(y, 1)), rowAt(now, n, min(y+1, n-1))
+				power, after := rowAt(power, n, y), rowAt(next, n, y)
+				for x := range n {
+					after[x] = w.after(row[x], north[x], south[x], row[x-min(x, 1)], row[min(x+1, n-1)], power[x])
+				}
 			}
 		}))
 		now, next = next, now
 	}
 	return now, err
 }
+
+// rowAt is row y of a grid of n columns.
+func rowAt[T any](grid []T, n, y uint64) []T { return grid[y*n:][:n:n] }

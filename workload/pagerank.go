@@ -151,10 +151,15 @@ func (w *pagerank) reference(ctx context.Context) ([]float32, error) {
 		ranks[v] = 1 / float32(n)
 	}
 	for range w.Iterations {
-		for v := range ranks {
-			contributions[v] = ranks[v] / float32(max(w.g.degree(uint32(v)), 1))
-		}
 		err := parallel(ctx, n, perPart, func(low, high uint64) {
+			for v := low; v < high; v++ {
+				contributions[v] = ranks[v] / float32(max(w.g.degree(uint32(v)), 1))
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		err = parallel(ctx, n, perPart, func(low, high uint64) {
 			for v := low; v < high; v++ {
 				var sum float32
 				for _, u := range w.g.of(uint32(v)) {

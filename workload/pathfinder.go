@@ -132,17 +132,31 @@ func (w *pathfinder) tile(ctx context.Context, t *wallTile, row, height, low, hi
 
 // Verify implements Workload.
 func (w *pathfinder) Verify(ctx context.Context, _ *tritier.Memory) error {
-	return compare(ctx, &w.base, w.results[w.last], func() ([]int32, error) {
-		n := int(w.cols)
-		above, err := made(ctx, w.cols, w.cells)
-		for row := uint64(1); row < w.rows && err == nil; row++ {
-			here := make([]int32, n)
-			err = generated(ctx, row*w.cols, here, w.cells)
-			for x := range here {
-				here[x] += min(above[max(x-1, 0)], above[x], above[min(x+1, n-1)])
-			}
-			above = here
-		}
-		return above, err
-	})
+	return compare(ctx, &w.base, w.results[w.last], func() ([]int32, error) { return w.reference(ctx) })
+}
+
+// reference takes one row after the other, each from the whole one above.
+func (w *pathfinder) reference(ctx context.Context) ([]int32, error) {
+	n := w.cols
+	above, err := made(ctx, n, w.cells)
+	here := make([]int32, n)
+	for row := uint64(1); row < w.rows && err == nil; row++ {
+		err = parallel(ctx, n, perPart, func(low, high uint64) {
+			w.cells(row*n+low, here[low:high])
+			descend(here, above, low, high)
+		})
+		above, here = here, above
+	}
+	return above, err
+}
+
+// descend adds to the cells [low, high) of a row what the cheapest way to each costs.
+func descend(row, above []int32, low, high uint64) {
+	part, last := row[low:high], uint64(len(above)-1)
+	left, middle := above[low-min(low, 1)], above[low]
+	for i := range part {
+		right := above[min(low+uint64(i)+1, last)]
+		part[i] += min(left, middle, right)
+		left, middle = middle, right
+	}
 }

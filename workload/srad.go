@@ -44,8 +44,9 @@ func newSrad(p Params) (Workload, error) {
 
 // picture is exp of the brightness, from 0 to 1.
 func (w *srad) picture(first uint64, dst []float32) {
+	key := keyOf(w.Seed, 0)
 	for i := range dst {
-		dst[i] = float32(math.Exp(float64(unit(w.Seed, 0, first+uint64(i)))))
+		dst[i] = float32(math.Exp(float64(asUnit(hash(key + first + uint64(i))))))
 	}
 }
 
@@ -236,14 +237,13 @@ func (w *srad) Verify(ctx context.Context, _ *tritier.Memory) error {
 
 // reference works on the whole image at a time.
 func (w *srad) reference(ctx context.Context) ([]float32, error) {
-	n := int(w.side)
-	image, err := made(ctx, w.side*w.side, w.picture)
+	n := w.side
+	image, err := made(ctx, n*n, w.picture)
 	coefficient, derivatives := make([]float32, n*n), make([][4]float32, n*n)
-	inside := func(i int) int { return min(max(i, 0), n-1) }
-	each := func(f func(i, y, x int)) {
-		err = errors.Join(err, parallel(ctx, w.side*w.side, perPart, func(low, high uint64) {
-			for i := int(low); i < int(high); i++ {
-				f(i, i/n, i%n)
+	rows := func(f func(y, north, south uint64)) {
+		err = errors.Join(err, parallel(ctx, n, rowsPerPart(n), func(low, high uint64) {
+			for y := low; y < high; y++ {
+				f(y, y-min(y, 1), min(y+1, n-1))
 			}
 		}))
 	}
@@ -253,13 +253,20 @@ func (w *srad) reference(ctx context.Context) ([]float32, error) {
 			s.add(image[y*n : y*n+min(n, speckleArea)])
 		}
 		q := s.squared()
-		each(func(i, y, x int) {
-			cell := image[i]
-			d := [4]float32{image[inside(y-1)*n+x] - cell, image[inside(y+1)*n+x] - cell, image[y*n+inside(x-1)] - cell, image[y*n+inside(x+1)] - cell}
-			derivatives[i], coefficient[i] = d, diffusion(cell, d, q)
+		rows(func(y, north, south uint64) {
+			row, above, below := rowAt(image, n, y), rowAt(image, n, north), rowAt(image, n, south)
+			ds, cs := rowAt(derivatives, n, y), rowAt(coefficient, n, y)
+			for x, cell := range row {
+				d := [4]float32{above[x] - cell, below[x] - cell, row[max(x-1, 0)] - cell, row[min(x+1, len(row)-1)] - cell}
+				ds[x], cs[x] = d, diffusion(cell, d, q)
+			}
 		})
-		each(func(i, y, x int) {
-			image[i] = diffused(image[i], derivatives[i], coefficient[i], coefficient[inside(y+1)*n+x], coefficient[y*n+inside(x+1)])
+		rows(func(y, _, south uint64) {
+			row, ds := rowAt(image, n, y), rowAt(derivatives, n, y)
+			here, below := rowAt(coefficient, n, y), rowAt(coefficient, n, south)
+			for x, cell := range row {
+				row[x] = diffused(cell, ds[x], here[x], below[x], here[min(x+1, len(row)-1)])
+			}
 		})
 	}
 	return image, err

@@ -70,6 +70,8 @@ frontiers are the originals', and a batch is what the resident threads of a GPU 
 Sizes. --size is what all arrays take together. T1 and T2 are by default a tenth and four tenths of
 that, the proportions of the GMT paper. Counts, times, SSD bytes and CPU seconds are those of the
 run alone: filling the arrays comes before, writing back what is dirty after it ("flush").
+--json says where the rest of the first run's time went: setup, flush, verify (the reference, which
+is computed once, included) and other seconds, which are for opening and closing above all.
 CPU seconds are those of the whole process, and of the threads that serve software drives.
 
 --record writes every page access, of filling and of the run, for tritier replay. The simulator

@@ -67,6 +67,7 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 		m[name] = middle(v)
 	}
 	m[prefix+"setup_seconds"], m[prefix+"flush_seconds"] = one.setup.Seconds(), one.flush.Seconds()
+	m[prefix+"verify_seconds"], m[prefix+"other_seconds"] = one.checked.Seconds(), one.other.Seconds()
 	m["counters_with_setup"], m["paths"] = one.after.Counters, one.paths()
 	m["counters"] = differences(one.after.Counters, one.before.Counters)
 	m["ssd_reads_with_setup"] = one.after.Counters.SSDReads()

@@ -29,6 +29,8 @@ type runOnce struct {
 	setup, took time.Duration
 	span        time.Duration // of kernels, by the GPU's events
 	flush       time.Duration
+	checked     time.Duration // by the comparison with the reference, which the first run computes
+	other       time.Duration // outside all of these: opening and closing above all
 	before      lib.Stats     // at the start of the run
 	after       lib.Stats     // at its end, before what is dirty was flushed
 	end         lib.Stats     // after the flush
@@ -69,6 +71,12 @@ func (o *runOnce) edge(name string) (pages, bytes uint64) {
 // once makes a memory, runs the workload in it and closes it. What is wrong after
 // the run leaves its figures: they come with the error.
 func (r *runner) once(ctx context.Context, p namedPolicy, n int) (one *runOnce, err error) {
+	begun := time.Now()
+	defer func() {
+		if one != nil {
+			one.other = time.Since(begun) - one.setup - one.took - one.flush - one.checked
+		}
+	}()
 	rec, line := r.observers(p, n)
 	c, w := r.config, r.program
 	c.Policy = p.label
@@ -167,7 +175,10 @@ func (x *runOnce) verify(ctx context.Context, r *runner, mem *lib.Memory, w work
 	}
 	stop := startProgress(r.stderr, "verifying "+r.name, unknownProgress)
 	defer stop()
-	if err := line.phase("verify", func() error { return w.Verify(ctx, mem) }); err != nil {
+	begun := time.Now()
+	err := line.phase("verify", func() error { return w.Verify(ctx, mem) })
+	x.checked = time.Since(begun)
+	if err != nil {
 		return fmt.Errorf("verification failed: %w", err)
 	}
 	x.verified = true

@@ -117,3 +117,24 @@ func TestRunMedians(t *testing.T) {
 		t.Errorf("%v %s", err, text.String())
 	}
 }
+
+// TestRunTimes: the parts of a run's time are all of it, and each has what is its own.
+func TestRunTimes(t *testing.T) {
+	r, w := faultyRunner(t, 1)
+	const long = 50 * time.Millisecond
+	w.verify = func() error { time.Sleep(2 * long); return nil }
+	w.run = func() error { time.Sleep(2 * long); return nil }
+	begun := time.Now()
+	x, err := r.once(t.Context(), r.policies[0], 0)
+	all := time.Since(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := x.setup + x.took + x.flush + x.checked + x.other
+	if sum > all || sum < all-long {
+		t.Errorf("the parts %v, %v, %v, %v and %v are %v, not %v", x.setup, x.took, x.flush, x.checked, x.other, sum, all)
+	}
+	if x.took < 2*long || x.checked < 2*long || x.other <= 0 || x.other > all-4*long {
+		t.Errorf("of %v the run took %v, verifying %v, and all else %v", all, x.took, x.checked, x.other)
+	}
+}

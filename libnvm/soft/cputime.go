@@ -9,7 +9,8 @@ import (
 
 // CPUTime is the processor time, user and system, that the service threads have
 // used since the controller was made, threads that have ended included. What a
-// borrower uses while a thread is lent (Lend) is the borrower's and not in it.
+// borrower uses while a thread is lent (Lend) is the borrower's and not in it; nor is
+// what helps a thread to make much memory zero.
 // It may be called at any time, from any goroutine.
 func (c *Controller) CPUTime() time.Duration {
 	var sum time.Duration
