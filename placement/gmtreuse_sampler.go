@@ -12,6 +12,7 @@ type sampler struct {
 	before  []uint32 // chosen pages below each word of it
 	pages   int
 	n       int      // chosen pages
+	now     uint64   // the latest virtual time
 	lastUse []uint64 // by rank among the chosen: virtual time, 0: none
 	stack   lruStack // by rank
 }
@@ -46,13 +47,18 @@ func (s *sampler) grow(pages int) {
 	s.stack.grow(s.n)
 }
 
-// access notes an access to p; ok when p is chosen and was seen before.
+// access notes an access to p; ok when p is chosen and was seen before. Of warps that run
+// at once the accesses come out of order by a little: they count as made at the latest
+// time, which is the order that distances are measured in. A time before the page's last
+// use would be a distance of 2^64, after which no line fits.
 func (s *sampler) access(now uint64, p Page) (sample reuseSample, ok bool) {
 	w := int(p) / wordBits
 	if w >= len(s.chosen) || s.chosen[w]>>(p%wordBits)&1 == 0 {
 		return sample, false
 	}
 	rank := s.before[w] + uint32(bits.OnesCount64(s.chosen[w]&lowBits(int(p%wordBits))))
+	now = max(now, s.now)
+	s.now = now
 	distance, again := s.stack.access(rank)
 	sample = reuseSample{vtd: now - s.lastUse[rank], rd: uint64(distance) * s.k}
 	s.lastUse[rank] = now

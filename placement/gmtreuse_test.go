@@ -247,6 +247,22 @@ func TestReuseFits(t *testing.T) {
 	}
 }
 
+// TestReuseOutOfOrder: the samples of warps that run at once come a little out of order. The
+// line is that of the loop all the same, but for as much as the times are off.
+func TestReuseOutOfOrder(t *testing.T) {
+	g := newReuse(t, 10, 200, 1000, func(p *GMTReuseParams) { p.FitEvery, p.VTDDirect = 512, 0 })
+	const warps = 32
+	for first := uint64(1); first <= 20*4*1000; first += warps {
+		for k := range uint64(warps) {
+			now := first + warps - 1 - k // the last first
+			g.Observe(now, Page(now/4%1000))
+		}
+	}
+	if r := g.Report(); r.Fits < 100 || r.Trusted != r.Fits || math.Abs(r.Params.Slope-4) > 0.1 || math.Abs(r.Params.Offset) > 2*warps {
+		t.Errorf("%d of %d fits trusted: %s", r.Trusted, r.Fits, r)
+	}
+}
+
 // TestReuseWithoutTrustedFit: virtual-time distances serve, and the report says so.
 func TestReuseWithoutTrustedFit(t *testing.T) {
 	g := newReuse(t, 10, 200, 1000, func(p *GMTReuseParams) { p.FitEvery, p.VTDDirect = 512, 0 })
