@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:340556940ed6b1f6fa2750b79f4557c9b7ed36c5d11f5cf452450942a7af0fbb
+// sha256:7f4cf03e8ba90e4cd72b83d17444eb88d3b673f3b178df92e84343c049537017
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

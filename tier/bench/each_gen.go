@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:0d19aba5a12d7bbebed5805530d7baf2ed976642d57498847a46798b75d9b60b
+// sha256:671e29cc967b2164a26329902d5d5db0e38f574ff33b04a977ba5c6027d688ac
 //
 //go:embed each.ptx
 var eachKernelsEachSm70 []byte

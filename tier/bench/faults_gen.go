@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7f39c0af1473994ce50c9eef655a8220453aca0ef4a0d5a5877a809de52dba58
+// sha256:f3bb2a76946f58947450ba3a0c0dff048c15892074dda170ce94b21533d864ed
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:b8794084a48eb8bce5a9fdc753c6f294d8f8ccad63e527384328d184f8e8cfbe
+// sha256:f5ae235ec0e0511225a938390ab4d64b1125e4b66ead03e022f973886483a73f
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

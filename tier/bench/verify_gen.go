@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:57ae1148540f45b97b04e57fe9698bad0d85c79f05db2c4a0e6a71d68ea3c08a
+// sha256:4d8c65cc5ae3d4a31b5e0acd9a4889c80247f8c75668d740babed3c5f905c80e
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

@@ -81,7 +81,7 @@ TRITIER_SLOW Access acquire_slow(G g, Context<S> t, uint32_t page, uint32_t op, 
     bool t2 = state_of(k.word) == kResidentT2;
     bool copy = t2 && fixed(&t.e->copies) != 0 && (k.word & kDirty) == 0 && (op == kReadOp || op == kPrefetchOp);
     Fill f{page, op, k.word, from_leader(g, now), from_leader(g, k.spare), t2 ? location_of(k.word) : kNone,
-           t2 && !copy ? 1u : 0u, copy ? 1u : 0u, kNone, page, whole, kNone, Victim{kNone, kNone, 0}};
+           t2 && !copy ? 1u : 0u, copy ? 1u : 0u, kNone, page, whole, kNone, Victim{kNone, kNone, 0}, Reading{}};
     uint32_t status = bring(g, t, &f);
     tell_event(t, kMissEvent, k.wait.begun, page, status, op);
     if (status != kTierOk && g.leads()) {

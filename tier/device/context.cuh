@@ -195,6 +195,18 @@ struct Wait {
     }
 };
 
+// Reading is a read of a page by a group: kNoRead, or the store has its command, or its
+// result, which somebody has to count, or that was done.
+struct Reading {
+    uint32_t state;
+    uint32_t status;      // from kEnded on
+    uint32_t page;        // while it is under way, for the store
+    uint32_t index, word; // likewise, the leader's
+    uint64_t begun;       // globaltimer
+};
+
+enum : uint32_t { kNoRead = 0, kUnderWay = 1, kEnded = 2, kSettled = 3 };
+
 // load16 and store16 move 16 aligned bytes. On a GPU that is one instruction and
 // one transaction; a CPU takes two words, of which none is ever torn.
 struct Piece {

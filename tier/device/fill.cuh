@@ -29,22 +29,10 @@ TRITIER_DEVICE uint32_t load_page(const G& g, const Context<S>& t, Fill* f) {
         }
         return kTierOk;
     }
-    uint64_t begun = globaltimer();
-    uint32_t status = kept_off(g, t, f->page) ? static_cast<uint32_t>(kFenced) : t.store.read(g, f->page, f->spare);
+    uint32_t status = read_page(g, t, f);
     if (status != kTierOk) {
-        tell_event(t, kT3ToT2, begun, f->page, status);
-        if (t.store.lost(status)) {
-            if (g.leads()) {
-                lose_slot(t, f->spare, f->page);
-            }
-            f->spare = kNone;
-        }
         f->at = f->page;
         return status;
-    }
-    if (g.leads()) {
-        count_move(t, kT3ToT2, begun, f->page);
-        count(&t.counts()->bytes_t3_read, t.page_bytes());
     }
     if (move_page(g, t, kToDevice, f->frame, f->spare) != kTierOk) {
         f->frame = kNone;
@@ -128,6 +116,7 @@ TRITIER_SLOW uint32_t bring(const G& g, const Context<S>& t, Fill* f) {
         f->frame = kNone;
     }
     if (status != kTierOk) {
+        settle_read(g, t, f); // nobody wants it, but the spare slot is its own until it ends
         give_up_fill(g, t, f, status);
     } else if (g.leads()) {
         bool writes = f->op == kWriteOp || f->op == kOverwriteOp;

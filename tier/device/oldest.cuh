@@ -92,26 +92,29 @@ TRITIER_DEVICE Oldest take_oldest(const G& g, const Context<S>& t, uint32_t own 
     if (users == 0) {
         return o;
     }
-    uint32_t before = users - 1, from = before / g.size() * g.size();
-    bool spread = from != 0;
-    while (o.page == kNone && (spread || from < kLookAhead)) {
+    uint32_t before = users - 1, ahead = before / g.size() * g.size(); // ahead of the head
+    uint64_t at = 0;
+    bool first = true;
+    for (uint32_t looked = 0; looked < kLookAhead;) {
         uint64_t head = 0, left = 0;
         if (g.leads()) {
-            head = load_acquire_gpu(&t.hot()->log_head); // first: the tail is never before it
+            head = load_acquire_gpu(&t.hot()->log_head); // before the tail, which is never before it
             left = load_acquire_gpu(&t.hot()->log_tail) - head;
         }
         head = from_leader(g, head);
         left = from_leader(g, left);
-        if (left == 0) {
+        bool elsewhere = first && ahead != 0;
+        at = elsewhere ? head + ahead : first || at < head ? head : at;
+        first = false;
+        uint32_t from = static_cast<uint32_t>(at - head), dead = from < left ? take_window(g, t, head, left, from, before % g.size(), own, &o) : 0;
+        if (o.page != kNone || (left <= from && !elsewhere)) {
             break;
         }
-        uint32_t dead = from < left ? take_window(g, t, head, left, from, before % g.size(), own, &o) : 0;
-        bool all_dead = from == 0 && dead == (g.size() < left ? g.size() : left);
-        if (spread) {
-            spread = false;
-            from = 0;
-        } else if (!all_dead) { // else the head has moved on, by this group or another
-            from += g.size();
+        if (elsewhere) {
+            at = head;
+        } else if (from != 0 || dead != (g.size() < left ? g.size() : left)) { // else the head has moved on, by this group or another
+            at += g.size();
+            looked += g.size();
         }
     }
     g.sync(); // what the lanes took and cleared, before the leader leaves

@@ -40,8 +40,56 @@ struct DriveStore {
     TRITIER_DEVICE uint32_t read(const G& g, uint32_t page, uint32_t slot) const {
         return transfer(g, page, slot, bamio::kRead);
     }
+    // begin sends a command that moves the whole page, if the queue takes it at once, and end
+    // waits for its result.
     template <class G>
-    TRITIER_DEVICE uint32_t write(const G& g, uint32_t page, uint32_t slot) const {
+    TRITIER_SLOW bool begin(const G& g, uint32_t page, uint32_t slot, uint32_t opcode, Reading* r) const {
+        const DriveLayout* d = layout();
+        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(d->bamio);
+        uint32_t drive = page % d->drives;
+        uint64_t lba = d->base_lba + static_cast<uint64_t>(page / d->drives) * d->blocks;
+        bamio::Port port = bamio::open_port(e, bamio::queue_of(e, drive, user));
+        bamio::Command c;
+        bool want = g.leads() && !hopeless(port) && bamio::make_transfer(bamio::open_medium(e, drive), opcode, bamio::Span{lba, d->blocks, slot, 0}, &c) == bamio::kOk;
+        bamio::Handle h{0, 0};
+        uint32_t sent = bamio::try_submit(g, port, c, want, &h) ? 1 : 0;
+        if (from_leader(g, sent) == 0) {
+            return false; // or the page takes more than one command
+        }
+        r->state = kUnderWay;
+        r->page = page;
+        r->index = h.index;
+        r->word = h.word;
+        return true;
+    }
+    template <class G>
+    TRITIER_SLOW void end(const G& g, Reading* r) const {
+        const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout()->bamio);
+        bamio::Port port = bamio::open_port(e, bamio::queue_of(e, r->page % layout()->drives, user));
+        r->status = from_leader(g, bamio::wait(g, port, bamio::Handle{r->index, r->word}, g.leads()));
+        r->state = kEnded;
+    }
+    template <class G>
+    TRITIER_DEVICE bool begin_read(const G& g, uint32_t page, uint32_t slot, Reading* r) const {
+        return begin(g, page, slot, bamio::kRead, r);
+    }
+    template <class G>
+    TRITIER_DEVICE void end_read(const G& g, Reading* r) const {
+        end(g, r);
+    }
+    // write: while r is under way it has a command id. Were every id of a queue such a read's,
+    // whose owner waits for one to write, nobody would get on: who does not get one at once
+    // takes the result of its read first.
+    template <class G>
+    TRITIER_DEVICE uint32_t write(const G& g, uint32_t page, uint32_t slot, Reading* r = nullptr) const {
+        if (r != nullptr && r->state == kUnderWay) {
+            Reading w{};
+            if (begin(g, page, slot, bamio::kWrite, &w)) {
+                end(g, &w);
+                return w.status;
+            }
+            end(g, r);
+        }
         return transfer(g, page, slot, bamio::kWrite);
     }
     template <class G>

@@ -111,8 +111,9 @@ func (s *Stats) timed(page uint64) error {
 	for _, n := range s.Mover.Pages[layout.ToDevice] {
 		in += n
 	}
-	// A page that was read and then lost on its way was read all the same.
-	if came := (d.BytesT3Read + d.BytesPromoted) / page; came > in || came < in-lost {
+	// A page that was read and then lost on its way was read all the same, and one that got no
+	// frame, since a victim could not leave.
+	if came := (d.BytesT3Read + d.BytesPromoted) / page; came > in+d.Errors+d.PrefetchErrors || came < in-lost {
 		return fmt.Errorf("gpu engine: %d pages came to T1, and by any way %d, %d of them lost", came, in, lost)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:9d67d26ecb5a0c9ab47018c9b2912f9359aa6363ce4b4c1fccd2ed2ea93e325e
+// sha256:f098395ae757cb1d41993600edbebf3fa4ef2c33bce95c86ff04b5529119e43c
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

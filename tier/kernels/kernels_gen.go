@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:32eb5a0e41e7c5e089150b81f331b5b633aea9e8380389e483c7dd1a728eb6b2
+// sha256:40ad4147784ebf19d22a3b0337f4e019fd334e22dbef1c938c3d544efa5d72ab
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

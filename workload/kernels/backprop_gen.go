@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:331c48e9d8c8e2868df4ccfe442eb54c8da510ef3b75f6afbca4f9af39954173
+// sha256:24ac9c4a0cd95bd637e6f3b06e5dbfbea9c29daa696f95fa33d7254cc2677130
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

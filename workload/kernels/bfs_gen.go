@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:943d9dfc02fadc4982da3ce8302ab5e7af0dfa406ded20f94818257fbd7fa514
+// sha256:fc45bf189dc03253fdd3448287054a584ccb66fb3261d5d438c4d9a5dfd3d0d5
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

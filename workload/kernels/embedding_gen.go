@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:efc0641573957f92adcac6be4c438568fb84622f65c16ad96eaa892af370603b
+// sha256:3a7e859041892007dbd5321b3595206fd05ce25038e64b7c823134d8f1350e9d
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

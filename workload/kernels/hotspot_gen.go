@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:80727d89f8616c142382c393041391bac45bb8cc1fe7fa02708ce19668ca0dd1
+// sha256:71c72371d348127937a52d80a34eda097b2331f4c6215f3142f9bc0af087013f
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:698f9e9fb7ac833507107760ce76a75a20cd48427b3a1c9127882dac8bd193a2
+// sha256:28e8bea96caf7b5d233d087b7584ba06e008dc35cb51a70530ebe5ff9b9e3023
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

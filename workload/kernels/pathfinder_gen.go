@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:64ae4a594ec2ce04003beced04859075020bbf3243bf75d990739451ae530cc4
+// sha256:9b820f7725440345e0bdccc52f6754dd0f8513b27f2e1ad77cee9f3848811f82
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

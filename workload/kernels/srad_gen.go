@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:b38de3d582980ceb1ca5ed6f917e9f4ebbc0f5241e03464cdf6f139aa24445bf
+// sha256:7f834dc29298a449101f115770544544aa51c57dfff6f6eb99dc1c2392c523e5
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

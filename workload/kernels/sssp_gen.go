@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:96dc21cad5dbb9c3b0014fb3a9efe2b18b8b6b5bce69adbb61fa541d9ecfbe64
+// sha256:f24381c7d09537897c84f77e508419f2e80a451e9d3f17b8834584a831091092
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:de3158351020d874ebe6ddc2208de55eb95f9e08f98a12f4321e3f87bf4d9a58
+// sha256:035ad16a5fad3c198acf449fdb3d698dbc071f82af531455ee9d827341492307
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -114,9 +114,13 @@ inline void check_counts(World* w) {
     }
     uint64_t moves = w->mover.pages[kToDevice][kUnanswered] + w->mover.pages[kToHost][kUnanswered];
     uint64_t served = c->t3_fetches + c->prefetch_reads;
+    uint64_t in_vain = moves + c->errors + c->prefetch_errors; // read, and lost on its way or without a frame
     uint64_t written = c->bytes_t3_write >> w->e.page_shift, read = c->bytes_t3_read >> w->e.page_shift;
+    if (!w->store.filling.empty()) {
+        w->problems.report("%zu reads were begun, and nobody has waited for their end", w->store.filling.size());
+    }
     if (written != c->writebacks + c->flushed || written != w->store.writes || read != w->store.reads ||
-        read < served || read > served + moves || c->lost_slots > w->store.lost + moves) {
+        read < served || read > served + in_vain || c->lost_slots > w->store.lost + moves) {
         w->problems.report("%llu pages written, %llu by the store, %llu written back, %llu flushed; %llu read, %llu by the store",
                            (unsigned long long)written, (unsigned long long)w->store.writes.load(), (unsigned long long)c->writebacks,
                            (unsigned long long)c->flushed, (unsigned long long)read, (unsigned long long)w->store.reads.load());

@@ -47,7 +47,8 @@ public:
             wrong("moves", good[edge], n);
         }
         uint64_t errors = c->errors + c->prefetch_errors;
-        if (bad[kMissEvent] > errors || bad[kT3ToT2] + bad[kT2ToT3] > bad[kMissEvent] + bad[kFlushEvent]) {
+        // A miss whose victim cannot leave may find its read failed as well.
+        if (bad[kMissEvent] > errors || bad[kT3ToT2] > bad[kMissEvent] || bad[kT2ToT3] > bad[kMissEvent] + bad[kFlushEvent]) {
             w_->problems.report("%llu misses failed, of %llu errors; %llu reads and %llu writes", (unsigned long long)bad[kMissEvent],
                                 (unsigned long long)errors, (unsigned long long)bad[kT3ToT2], (unsigned long long)bad[kT2ToT3]);
         }
@@ -100,9 +101,12 @@ private:
             if (at == open_.end()) {
                 open_[number] = Known{begun, ended, stripe};
             } else {
-                if (begun < at->second.last || stripe != at->second.stripe) {
+                // But for a read, which may have begun before all that made room for its page.
+                bool around = kind == kT3ToT2 && begun <= at->second.first;
+                if ((begun < at->second.last && !around) || stripe != at->second.stripe) {
                     w_->problems.report("a move %#x of miss %u begins before the one before it ended", what, number);
                 }
+                at->second.first = around ? begun : at->second.first;
                 at->second.last = ended;
             }
             return;

@@ -205,7 +205,7 @@ inline uint32_t place_too_many() {
     store_relaxed_gpu(p.entry(5), moved(0, kFilling, slot));
     store_relaxed_gpu(&h->t2_used, c.t2);
     std::thread other([&] {
-        Fill f{5, kReadOp, word, 0, kNone, slot, 0, 0, kNone, 5, nullptr, kNone, Victim{kNone, kNone, 0}};
+        Fill f{5, kReadOp, word, 0, kNone, slot, 0, 0, kNone, 5, nullptr, kNone, Victim{kNone, kNone, 0}, Reading{}};
         give_up_fill(p.g, p.t, &f, kMoveLost);
     });
     while (load_acquire_gpu(&h->t2_extra) == 0) {

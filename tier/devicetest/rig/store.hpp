@@ -2,6 +2,8 @@
 // any more.
 #pragma once
 
+#include <set>
+
 #include "problems.hpp"
 #include "yield.hpp"
 
@@ -56,6 +58,26 @@ struct StoreMemory {
     std::mutex mu;
     std::vector<Late> lates[2]; // by queue
 
+    std::set<uint32_t> filling; // slots of reads that were begun
+
+    // fill has the drive write to the buffers of the reads that are under way, as it may at
+    // any time until their end.
+    void fill() {
+        std::lock_guard<std::mutex> lock(mu);
+        for (uint32_t slot : filling) {
+            memset(buffer(slot), 0xee, page_bytes);
+        }
+    }
+    void begin(uint32_t slot) {
+        std::lock_guard<std::mutex> lock(mu);
+        if (!filling.insert(slot).second) {
+            problems->report("slot %u is read into twice at a time", slot);
+        }
+    }
+    void ended(uint32_t slot) {
+        std::lock_guard<std::mutex> lock(mu);
+        filling.erase(slot);
+    }
     uint8_t* buffer(uint32_t slot) { return reinterpret_cast<uint8_t*>(slots + slot * page_bytes); }
     // end has the oldest late command of a queue end, and carries it out only now. One
     // that wrote finds its buffer as it was, and puts it over what came later; one that
@@ -137,7 +159,32 @@ struct MemoryStore {
         return all(g, page, slot, false);
     }
     template <class G>
-    uint32_t write(const G& g, uint32_t page, uint32_t slot) const {
+    bool begin_read(const G& g, uint32_t page, uint32_t slot, Reading* r) const {
+        uint32_t begun = 0;
+        if (g.leads() && m->operations.fetch_add(1) % 4 != 0) {
+            m->begin(slot);
+            begun = 1;
+        }
+        if (from_leader(g, begun) == 0) {
+            return false;
+        }
+        *r = Reading{kUnderWay, kTierOk, page, slot, 0, r->begun};
+        return true;
+    }
+    template <class G>
+    void end_read(const G& g, Reading* r) const {
+        if (g.leads()) {
+            m->fill();
+            m->ended(r->index);
+        }
+        r->status = all(g, r->page, r->index, false);
+        r->state = kEnded;
+    }
+    template <class G>
+    uint32_t write(const G& g, uint32_t page, uint32_t slot, Reading* r = nullptr) const {
+        if (r != nullptr && r->state == kUnderWay && page % 3 == 0) {
+            end_read(g, r); // as a store that has no place for the write
+        }
         return all(g, page, slot, true);
     }
     template <class G>
