@@ -22,6 +22,10 @@ type onHost struct {
 	whyT1 string // why T1 is where it is
 	seen  *observer
 	told  atomic.Uint64 // events
+
+	rest   *salvage      // that a Close has begun
+	saved  atomic.Uint64 // pages, by a salvage
+	resets atomic.Uint64 // of the drives, by a salvage
 }
 
 func openOnHost(p *parsed, v *volume.Volume) (*onHost, error) {
@@ -136,9 +140,20 @@ func (o *onHost) unpin(a *openArray, pages []uint64, _ []int32) error {
 
 func (o *onHost) frames() (uint64, []byte) { return o.tiers.t1.Address(), o.tiers.t1.Bytes() }
 
-func (o *onHost) flush(ctx context.Context) error  { return o.mem.Flush(ctx) }
-func (o *onHost) check() error                     { return o.mem.Check() }
-func (o *onHost) finish(ctx context.Context) error { return o.mem.Close(ctx) }
+func (o *onHost) flush(ctx context.Context) error { return o.mem.Flush(ctx) }
+func (o *onHost) check() error                    { return o.mem.Check() }
+
+func (o *onHost) finish(ctx context.Context) error {
+	if o.rest != nil {
+		return o.rest.write(ctx)
+	}
+	err := o.mem.Close(ctx)
+	var broken *BrokenError
+	if errors.As(err, &broken) && broken.Kept {
+		return o.salvage(ctx, err)
+	}
+	return err
+}
 
 // release frees what was opened, the last first. Memory that drives may still use
 // stays, and release can be called again.
@@ -151,9 +166,9 @@ func (o *onHost) release(closeStore func() error) error {
 		return err
 	}
 	o.t3 = nil
-	var err error
+	err := o.rest.free() // which drives that are closed read no more
 	if o.tiers != nil {
-		err = o.tiers.Close()
+		err = joinClose(err, o.tiers.Close)
 		o.tiers = nil
 	}
 	return err
@@ -168,7 +183,12 @@ func (o *onHost) describe(d *Description) {
 	}
 }
 
-func (o *onHost) stats() Stats { return Stats{Stats: o.mem.Stats(), Copies: o.eng.Stats()} }
+func (o *onHost) stats() Stats {
+	s := o.mem.Stats()
+	s.Flushed += o.saved.Load()
+	s.Recoveries += o.resets.Load()
+	return Stats{Stats: s, Copies: o.eng.Stats()}
+}
 
 func (o *onHost) observed(context.Context) (Observed, error) { return o.seen.observed(), nil }
 

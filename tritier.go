@@ -21,7 +21,8 @@ type (
 	BatchError = host.BatchError
 	// FlushError is a flush or close that could not write every page.
 	FlushError = host.FlushError
-	// BrokenError is a memory whose upper tiers can no longer be trusted.
+	// BrokenError is a memory that takes no more work: its upper tiers can no longer be trusted,
+	// or a drive neither answers nor can be reset, and Close writes what the others take.
 	BrokenError = host.BrokenError
 	// PinError is a T1 too small for what was to be pinned.
 	PinError = host.PinError
@@ -135,8 +136,8 @@ func (m *Memory) Check() error {
 }
 
 // Close flushes, closes the store and frees the tiers. A drive that leaves writes unanswered is
-// reset, and they are written then, unless the reset fails; what it goes on to leave unanswered
-// costs a few time-outs in all. Its error says what could not be written: it is lost. When ctx
+// reset, and they are written then, unless the reset fails, which costs no other drive's pages;
+// what it goes on to leave unanswered costs a few time-outs in all. Its error says what could not be written: it is lost. When ctx
 // ends before all was written, or kernels or a Watch still run, the Memory stays open and Close can be called again: until then nothing may launch
 // kernels with its arrays, whose I/O may have ended. A Close after one that closed
 // the Memory does nothing. Every other call answers ErrClosed then, but for those without

@@ -23,14 +23,18 @@ func (p *Plan) Dirty(from placement.Page, list []Place) int {
 		if !e.Dirty() {
 			continue
 		}
-		at := Place{Page: placement.Page(i), InT2: e.State() == ResidentT2}
-		if at.Index = p.loc[inT1][i]; at.InT2 {
-			at.Index = p.loc[inT2][i]
-		}
-		list[n] = at
+		list[n] = p.place(placement.Page(i), e)
 		n++
 	}
 	return n
+}
+
+func (p *Plan) place(page placement.Page, e Entry) Place {
+	at := Place{Page: page, InT2: e.State() == ResidentT2, Index: p.loc[inT1][page]}
+	if at.InT2 {
+		at.Index = p.loc[inT2][page]
+	}
+	return at
 }
 
 // Unsaved calls f with every page that T3 may lack: those that are dirty, and, when
@@ -48,11 +52,37 @@ func (p *Plan) Unsaved(f func(page placement.Page)) {
 			tell(placement.Page(i))
 		}
 	}
-	for _, m := range append(p.wave.Misses, p.cur) {
+	for _, m := range p.wave.Misses {
 		for _, v := range []Victim{m.Victim, m.Second} {
 			if v.entry.Dirty() {
 				tell(v.Page)
 			}
+		}
+	}
+}
+
+// Kept calls f with every dirty page and where its bytes are, for a plan that is broken too,
+// if the Carry that broke it had filled no frame: a victim of its wave is in the frame that it
+// was to leave then, and what was to come into T1 has gained nothing that T3 or its slot lacks.
+func (p *Plan) Kept(f func(Place)) {
+	moved := map[placement.Page]bool{}
+	keep := func(page placement.Page, was Entry, inT2 bool, at int32) {
+		if page == placement.None {
+			return
+		}
+		if moved[page] = true; was.Dirty() {
+			f(Place{Page: page, InT2: inT2, Index: at})
+		}
+	}
+	for i := range p.wave.Misses {
+		m := &p.wave.Misses[i]
+		keep(m.Page, m.from, true, m.Slot)
+		keep(m.Victim.Page, m.Victim.entry, false, m.Victim.Place)
+		keep(m.Second.Page, m.Second.entry, true, m.Second.Place)
+	}
+	for page, e := range p.m.table {
+		if x := placement.Page(page); e.Dirty() && !moved[x] {
+			f(p.place(x, e))
 		}
 	}
 }

@@ -32,6 +32,7 @@ type store struct {
 	failures int
 	checked  int
 	pins     pinned
+	breaks   int // if not 0: the wave, counted back, whose carry breaks before it fills a frame
 }
 
 type pinned map[placement.Page]bool
@@ -71,6 +72,9 @@ func (s *store) carry(w *Wave) error {
 				s.writeBack(w, i, v.Page, v.Slot)
 			}
 		}
+	}
+	if s.breaks--; s.breaks == 0 {
+		return errInjected
 	}
 	for _, i := range s.rng.Perm(len(w.Misses)) {
 		if m := &w.Misses[i]; m.Err == nil {

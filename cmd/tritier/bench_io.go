@@ -123,7 +123,7 @@ func (f *benchIOFlags) register(c *cobra.Command) {
 	f.drive.register(fs)
 	fs.IntVar(&f.runs, "runs", 5, "runs of each combination, of which the median counts")
 	fs.Float64Var(&f.seconds, "seconds", 0.5, "length of one run, about")
-	fs.StringVar(&f.ios, "ios", "", "end a run after so many I/Os instead (`COUNT`, such as 1M)")
+	fs.StringVar(&f.ios, "ios", "", "end a run after so many I/Os instead, failed ones too (`COUNT`, such as 1M)")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of every random choice, and of the contents")
 	fs.StringVar(&f.gpu, "gpu", "0", "which `GPU`: number, UUID or PCI address")
 	fs.DurationVar(&f.timeout, "timeout", 5*time.Second, "deadline of one I/O")

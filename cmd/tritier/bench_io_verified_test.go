@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Where no command succeeds, nothing is said to be verified: not in the table, not in JSON.
@@ -51,5 +53,32 @@ func TestBenchIOVerification(t *testing.T) {
 		if r.verifiedAll() != strings.HasPrefix(want, "every byte") {
 			t.Errorf("%q, and verified %v", want, r.verifiedAll())
 		}
+	}
+}
+
+// I/Os that fail count towards --ios, whoever starts them: a run in which all fail ends too, and not
+// after the ten minutes that bound it. GPU threads give up before, if none succeeds.
+func TestFailedIOsCount(t *testing.T) {
+	withIOGPU(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, who := range []string{"gpu", "cpu"} {
+		for _, share := range []string{"1", "0.2"} {
+			out, _, err := tritier(ctx, ioArgs("--initiator", who, "--ios", "2000", "--runs", "1", "--faults", "error="+share, "--json")...)
+			if err != nil {
+				t.Fatalf("%s, error=%s: %v", who, share, err)
+			}
+			x := decodeIO(t, out).Rows[0]
+			failed := x.Errors["Unrecovered Read Error"]
+			if share == "1" && (x.IOs > 0 || failed == 0 || failed < 2000 && who == "cpu") {
+				t.Errorf("%s, all fail: %d I/Os succeeded and %d failed", who, x.IOs, failed)
+			}
+			if share != "1" && (x.IOs > 1900 || x.IOs+failed < 2000) {
+				t.Errorf("%s, one in five fails: %d I/Os succeeded and %d failed of 2000", who, x.IOs, failed)
+			}
+		}
+	}
+	if _, _, err := tritier(ctx, "nvme", "bench", "mem:1MiB", "--size", "4KiB", "--depth", "4", "--ios", "200", "--warmup", "0.01", "--runs", "2", "--faults", "error=1"); err != nil {
+		t.Errorf("nvme bench: %v", err)
 	}
 }

@@ -95,7 +95,7 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.StringSliceVar(&f.queues, "queues", []string{"1"}, "queue pairs of each drive, each with its own thread (`COUNTS`, a list with ranges)")
 	fs.IntVar(&f.reads, "reads", 70, "`PERCENT` of reads in mixed workloads")
 	fs.Float64Var(&f.seconds, "seconds", 1, "length of one run")
-	fs.StringVar(&f.ios, "ios", "", "end a run after so many I/Os (`COUNT`, such as 1M); without --seconds it may take up to 10 minutes")
+	fs.StringVar(&f.ios, "ios", "", "end a run after so many I/Os, failed ones too (`COUNT`, such as 1M); without --seconds it may take up to 10 minutes")
 	fs.Float64Var(&f.warmup, "warmup", 0.2, "`SECONDS` of I/O before each run that do not count")
 	fs.IntVar(&f.runs, "runs", 3, "runs of each combination")
 	fs.Var(&f.area, "area", "use so much of each drive, from its start (default: all; 1GiB where it must be filled first)")

@@ -25,6 +25,7 @@ func (w *worker) complete(done []libnvm.Completion) error {
 			continue
 		}
 		if w.measuring {
+			w.ended++
 			w.result.ios++
 			w.result.latency.add(w.now - s.at)
 		}
@@ -66,6 +67,9 @@ func (w *worker) failed(err error) error {
 		return fmt.Errorf("%s: %w", w.d.URI, err)
 	}
 	w.result.errors[kind]++
+	if w.measuring {
+		w.ended++ // as a GPU's: a drive that fails every I/O must not keep a run from ending
+	}
 	return nil
 }
 

@@ -64,6 +64,7 @@ type worker struct {
 	now       int64
 	measuring bool
 	finished  bool
+	ended     uint64 // I/Os of the measurement, failed ones too: --ios bounds these
 	from      snapshot
 	result    workerResult
 }
@@ -140,7 +141,7 @@ func (w *worker) advance(s *schedule) {
 		w.from = w.snapshot()
 		return
 	}
-	if !stop && (!w.measuring || w.now-w.from.at < s.length && (s.ios == 0 || w.result.ios < s.ios)) {
+	if !stop && (!w.measuring || w.now-w.from.at < s.length && (s.ios == 0 || w.ended < s.ios)) {
 		return
 	}
 	w.finished = true

@@ -154,10 +154,28 @@ func (v *Volume) Recover(ctx context.Context) error {
 }
 
 // RecoverError says of which members operations may still land after a Recover. Those
-// that it does not name were reset, if Rest is nil.
+// that it does not name were reset, if it is Complete.
 type RecoverError struct {
 	Members []ResetError // could not be reset
 	Rest    error        // a *DurabilityError, or why others were not tried
+}
+
+// Complete says whether Members are all that may still carry something out: all were tried,
+// and the fences that are left are theirs.
+func (e *RecoverError) Complete() bool {
+	if e.Rest == nil {
+		return true
+	}
+	var fences *DurabilityError
+	if !errors.As(e.Rest, &fences) {
+		return false
+	}
+	for i := range fences.Pages {
+		if !slices.ContainsFunc(e.Members, func(m ResetError) bool { return m.Name == fences.Pages[i].Member }) {
+			return false
+		}
+	}
+	return true
 }
 
 // ResetError is a member that could not be reset.

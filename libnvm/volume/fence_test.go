@@ -265,3 +265,30 @@ func TestRecoverOfFiles(t *testing.T) {
 	f.expect(uint64(1-lost), 2)
 	f.close()
 }
+
+// TestRecoverErrorComplete: only what a Recover says of all members lets those be used that it does
+// not name.
+func TestRecoverErrorComplete(t *testing.T) {
+	members := []volume.ResetError{{Member: 1, Name: "b"}}
+	fences := func(names ...string) *volume.DurabilityError {
+		e := &volume.DurabilityError{}
+		for _, n := range names {
+			e.Pages = append(e.Pages, volume.FencedPageError{Member: n})
+		}
+		return e
+	}
+	for name, x := range map[string]struct {
+		e    volume.RecoverError
+		want bool
+	}{
+		"no fences":          {volume.RecoverError{Members: members}, true},
+		"its own fences":     {volume.RecoverError{Members: members, Rest: fences("b", "b")}, true},
+		"another's fence":    {volume.RecoverError{Members: members, Rest: fences("b", "a")}, false},
+		"others not tried":   {volume.RecoverError{Members: members, Rest: context.Canceled}, false},
+		"fences of nobody's": {volume.RecoverError{Rest: fences("a")}, false},
+	} {
+		if x.e.Complete() != x.want {
+			t.Errorf("%s: %v", name, !x.want)
+		}
+	}
+}

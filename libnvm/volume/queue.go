@@ -415,12 +415,15 @@ func (q *Queue) Run(ctx context.Context, reqs []Request, timeout time.Duration) 
 	return errors.Join(q.Wait(context.WithoutCancel(ctx), b), ctx.Err())
 }
 
+// Idle says whether every batch is done.
+func (q *Queue) Idle() bool { return len(q.free) == len(q.flights) }
+
 // Close gives the queue back. Every batch must be done.
 func (q *Queue) Close() error {
 	if q.closed {
 		return nil
 	}
-	if len(q.free) != len(q.flights) {
+	if !q.Idle() {
 		return ErrBusy
 	}
 	q.closed = true

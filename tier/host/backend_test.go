@@ -78,6 +78,7 @@ type disk struct {
 	failing float64
 	lost    bool // what becomes of requests is unknown
 	refuse  error
+	noReset error // of Recover
 	delay   time.Duration
 
 	fault     func(r *Request) (err error, late bool) // if set, instead of chance
@@ -173,6 +174,9 @@ func (d *disk) Recover(context.Context) error {
 	d.recovered++
 	if d.lost {
 		return errors.New("the drive is gone")
+	}
+	if d.noReset != nil {
+		return d.noReset
 	}
 	for _, land := range d.late {
 		land()

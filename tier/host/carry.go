@@ -120,7 +120,7 @@ func (s started) wait(ctx context.Context) error {
 		return nil
 	}
 	if err := s.p.Wait(ctx); err != nil {
-		return err
+		return &unsettledError{err}
 	}
 	s.m.stats.transferred(s.list, s.m.o.PageSize, time.Since(s.at))
 	s.m.moved(s.list, s.at)
@@ -173,7 +173,10 @@ func (m *Memory) settle(ctx context.Context, lists ...[]Request) error {
 	for _, list := range lists {
 		if slices.ContainsFunc(list, func(r Request) bool { return r.Err != nil && r.Late }) {
 			m.stats.Recoveries++
-			return m.t3.Recover(ctx)
+			if err := m.t3.Recover(ctx); err != nil {
+				return &unsettledError{err}
+			}
+			return nil
 		}
 	}
 	return nil
@@ -211,6 +214,7 @@ func (m *Memory) copy(e edge, list []Copy) error {
 		move, kind = m.eng.In, EventPromote
 	}
 	if err := move(list); err != nil {
+		m.torn = true
 		return err
 	}
 	m.stats.Edges[e].add(len(list), m.o.PageSize, time.Since(begun))

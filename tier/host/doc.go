@@ -16,7 +16,8 @@
 // A read of T3 that fails leaves its page absent and fails the accesses that wanted
 // it. A write-back that fails leaves the victim where it was, dirty, and fails the
 // accesses that needed its place. Both are tried again first, Options.Retries times.
-// When a copy between T1 and T2 fails, or the store does not say what became of an
-// operation, the contents of the tiers are unknown: the memory refuses further work
-// with a *BrokenError that names the pages that T3 lacks.
+// When a copy between T1 and T2 fails, the contents of the tiers are unknown; when the store does not
+// say what became of an operation, or cannot end one that timed out, slots may still be used by
+// a drive. The memory then refuses further work with a *BrokenError that names the pages that T3
+// lacks. In the second case T1 and T2 still hold these: Memory.Kept says where.
 package host

@@ -93,15 +93,20 @@ func (e *FlushError) Error() string {
 // Unwrap returns the reasons.
 func (e *FlushError) Unwrap() []error { return append(unwrapPages(e.Pages), e.Err) }
 
-// BrokenError is a memory whose upper tiers can no longer be trusted.
+// BrokenError is a memory that can go on no more: its upper tiers can no longer be trusted,
+// or, with Kept, a drive neither answers nor can be reset.
 type BrokenError struct {
 	Err  error
 	Lost int          // pages that T3 lacks
 	Some []*PageError // the first of them
+	Kept bool         // T1 and T2 still hold these: a tritier.Memory's Close writes those of drives that can be reset
 }
 
 // Error says how much is lost.
 func (e *BrokenError) Error() string {
+	if e.Kept {
+		return fmt.Sprintf("T3 leaves requests unanswered and cannot be reset, and lacks %d pages: %v; close the memory, which writes those that other drives take, and open it again", e.Lost, e.Err)
+	}
 	return fmt.Sprintf("the tiers above T3 are lost with %d pages that were not written back: %v; close the memory and open it again", e.Lost, e.Err)
 }
 

@@ -17,10 +17,14 @@ func TestBroken(t *testing.T) {
 	for name, hurt := range map[string]func(*world){
 		"copy":  func(w *world) { w.ram.broken = errInjected },
 		"drive": func(w *world) { w.disk.lost = true },
+		"reset": func(w *world) {
+			w.disk.noReset = errInjected
+			w.disk.fault = func(*Request) (error, bool) { return errInjected, true }
+		},
 	} {
 		w := newWorld(t, "bypass", [3]int{2, 0, 4}, 3)
 		base := w.array(t, 0, 20)
-		buf := make([]byte, 8)
+		buf := []byte("12345678")
 		write := func(p placement.Page) error {
 			return w.Run(t.Context(), &Batch{Op: tier.Write, Buffer: Buffer{Bytes: buf}, Spans: []Span{{Page: base + p, Length: 8}}})
 		}
@@ -36,6 +40,13 @@ func TestBroken(t *testing.T) {
 			if !errors.As(err, &be) {
 				t.Errorf("%s: then %v", name, err)
 			}
+		}
+		kept := w.Kept()
+		if want := name != "copy"; be.Kept != want || (len(kept) > 0) != want {
+			t.Errorf("%s: kept %v: %+v", name, be.Kept, kept)
+		}
+		if len(kept) > 0 && (kept[0].Name != "a0" || kept[0].Page != 1 || kept[0].InT2 || string(w.ram.frame(kept[0].Index)[:8]) != "12345678") {
+			t.Errorf("%s: %+v", name, kept)
 		}
 	}
 }

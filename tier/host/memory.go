@@ -46,6 +46,7 @@ type Memory struct {
 	arrays []array // by base
 	closed bool
 	broken *BrokenError
+	torn   bool // a move within T1 and T2 has failed: what they hold is unknown
 	pins   map[placement.Page]int
 	batch  *batch          // that is being carried out
 	ctx    context.Context // of its caller
@@ -189,20 +190,6 @@ func (m *Memory) usable() error {
 	return nil
 }
 
-// fail notes that the tiers' contents are unknown from now on.
-func (m *Memory) fail(err error) error {
-	if m.broken == nil {
-		b := &BrokenError{Err: err}
-		m.plan.Unsaved(func(p placement.Page) {
-			if b.Lost++; len(b.Some) < MaxNamed {
-				b.Some = append(b.Some, m.pageError(p, errors.New("not written back")))
-			}
-		})
-		m.broken = b
-	}
-	return m.broken
-}
-
 func (m *Memory) pageError(p placement.Page, err error) *PageError {
 	a := m.find(p)
 	return &PageError{a.name, uint64(p - a.base), err}
@@ -227,8 +214,8 @@ func (m *Memory) Check() error {
 }
 
 // Close flushes, and refuses everything after. What could not be written is in
-// the error, a *FlushError or *BrokenError; it is lost. When ctx ends first, nothing
-// is: the memory stays open, and the error is ErrNotClosed too.
+// the error, a *FlushError or *BrokenError; it is lost, but for what Kept lists. When ctx
+// ends first, nothing is: the memory stays open, and the error is ErrNotClosed too.
 func (m *Memory) Close(ctx context.Context) error {
 	if err := m.enter(ctx); err != nil {
 		return errors.Join(ErrNotClosed, err)

@@ -98,6 +98,7 @@ func (m *Memory) elements(pieces []Piece) error {
 		move = m.eng.Load
 	}
 	err := move(m.batch.Buffer, pieces)
+	m.torn = m.torn || err != nil
 	m.handed(pieces, begun)
 	return err
 }
