@@ -23,9 +23,10 @@
 #   ITERATIONS SAMPLE    for every workload, instead of those below
 #   KEEP_TRACES  1: leave the traces in DIR, for tritier replay (some hundred MB each)
 #
-# On an H200 with 16 cores the whole table is expected to take about 45 minutes: a run half
-# a minute with opening, filling and checking, and a graph over one minute to generate,
-# once a command. REPEAT=0 takes half of that: fill once so, then without.
+# On an H200 with 16 cores a run takes about 12 s with opening, filling and checking, beside
+# 1 to 6 s of its kernels (embedding-gather half a minute), reference results up to 11 s and
+# a graph to generate, once a command, more: the whole table about 25 minutes. REPEAT=0 takes
+# half of that: fill once so, then without.
 #
 # Host memory: the store (25 GiB), T2 (8 GiB), and the reference result, for backprop
 # about 31 GiB while it is computed, once a command; searches are checked by what proves a
