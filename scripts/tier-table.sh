@@ -207,7 +207,7 @@ table() {
 	}' "$dir/cells.tsv"
 }
 
-usage() { sed -n '2,36s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+usage() { sed -n '2,37s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 
 case ${1:-} in
 fill)
