@@ -36,7 +36,7 @@ var (
 	prefetch  = desc("prefetches_total", "Prefetches that moved a page, by where it was.", "src")
 	pages     = desc("moved_pages_total", "Pages that passed between two tiers.", "src", "dst")
 	bytes     = desc("moved_bytes_total", "Bytes that passed between two tiers.", "src", "dst")
-	seconds   = desc("move_duration_seconds", "Time of each set of pages that moved together between two tiers.", "src", "dst")
+	seconds   = desc("move_duration_seconds", "Time of each set of pages that moved together between two tiers; of a read by engine gpu with what was written beside it.", "src", "dst")
 	copies    = desc("copied_bytes_total", "Bytes copied between T1 and T2 by path of the copy engine.", "direction", "path")
 	flushed   = desc("flushed_pages_total", "Pages written by flushes.")
 	failed    = desc("t3_requests_failed_total", "Reads and writes of T3 that failed, repeated ones included.")

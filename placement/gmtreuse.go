@@ -143,7 +143,7 @@ func (g *GMTReuse) Miss(now uint64, p Page) {
 	// seldom in the cache: without a branch on it, the caller need not wait.
 	r := &g.pages[p]
 	h := r.history
-	c := g.params.class(now - r.evictedAt)
+	c := g.params.class(now - min(now, r.evictedAt)) // times of warps that run at once may be off by a little
 	away := one(h&reuseAway != 0)
 	g.outcomes[h.next()][c&3] += away
 	judged := reuseHistory(-away)

@@ -142,6 +142,17 @@ func TestReuseKeepsOnce(t *testing.T) {
 	}
 }
 
+// TestReuseMissBeforeEviction: of warps that run at once, one may have an older time than the
+// eviction that it finds: the page was away for no time.
+func TestReuseMissBeforeEviction(t *testing.T) {
+	g := newReuse(t, 10, 20, 2, nil)
+	g.Fate(Victim{Page: 0, Now: 307})
+	g.Miss(293, 0)
+	if r := g.Report(); r.Classes != [3]uint64{1, 0, 0} {
+		t.Errorf("classes %v, want one short", r.Classes)
+	}
+}
+
 // TestReuseJudgesOnce: an eviction is judged by the first miss after it.
 func TestReuseJudgesOnce(t *testing.T) {
 	g := newReuse(t, 10, 20, 2, nil)

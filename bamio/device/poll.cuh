@@ -164,11 +164,10 @@ TRITIER_DEVICE uint32_t give_up(const Port& p, const Handle& h, uint32_t why) {
 
 // wait takes the results of h of the lanes in want: the 15-bit status of the
 // completion, or kTimeout, kStopped, or what the queue failed with; after those
-// the payload is the controller's until it was reset.
+// the payload is the controller's until it was reset. The deadline counts from watch on.
 template <class G>
-TRITIER_DEVICE uint32_t wait(const G& g, const Port& p, const Handle& h, bool want) {
+TRITIER_DEVICE uint32_t wait(const G& g, const Port& p, const Handle& h, bool want, Watch watch) {
     uint32_t status = kOk;
-    Watch watch = Watch::start();
     for (;;) {
         want = want && !try_wait(p, h, &status);
         if (!g.any(want)) {
@@ -185,6 +184,11 @@ TRITIER_DEVICE uint32_t wait(const G& g, const Port& p, const Handle& h, bool wa
             relax();
         }
     }
+}
+
+template <class G>
+TRITIER_DEVICE uint32_t wait(const G& g, const Port& p, const Handle& h, bool want) {
+    return wait(g, p, h, want, Watch::start());
 }
 
 } // namespace bamio

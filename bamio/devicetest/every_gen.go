@@ -13,7 +13,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5861085405a943548b553563363c45503e591266e8a6e1fc41eede95b6274044
+// sha256:3f16dc17b9cf69c3f274f86c0dcd105416fd487cff0b66b8ad7b5c5732b164a8
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

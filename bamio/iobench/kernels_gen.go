@@ -14,7 +14,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1d21d203da3d2663546750eb8671d0b316799fee318d70fa7632176c88c34aa0
+// sha256:a7fdeb1bd91dd6292a71c0a42365de225277dba7d1e6320175d7ef55e5f2a3c0
 //
 //go:embed iobench.ptx
 var kernelsIobenchSm70 []byte

@@ -71,7 +71,8 @@ Sizes. --size is what all arrays take together. T1 and T2 are by default a tenth
 that, the proportions of the GMT paper. Counts, times, SSD bytes and CPU seconds are those of the
 run alone: filling the arrays comes before, writing back what is dirty after it ("flush").
 --json says where the rest of the first run's time went: setup, flush, verify (the reference, which
-is computed once, included) and other seconds, which are for opening and closing above all.
+is computed once, included) and other seconds, which are for opening, closing and
+simulating what was recorded above all.
 CPU seconds are those of the whole process, and of the threads that serve software drives.
 
 --record writes every page access, of filling and of the run, for tritier replay. The simulator
@@ -80,7 +81,8 @@ the live one. With --engine gpu, where many warps make accesses at once, the tra
 in its order, and the simulator's counts differ by a little; accesses that the recording was too slow
 for are counted, and the trace's source says how many are missing. --trace-out writes a timeline for Perfetto (ui.perfetto.dev) or chrome://tracing:
 kernel launches, misses, reads, writes and copies. With --engine gpu these are single ones, each miss
-in a row of its multiprocessor with its read or copy in, and those of its victims out, and the counts
+in a row of its multiprocessor with its read or copy in, and those of its victims out, which a read
+may have begun before and lasts until after, and the counts
 of each tier come after every launch; --trace-sample draws one in so many misses, which a long run
 needs, since a timeline has at most ` + units.FormatCount(mostMoves) + ` events: what it lacks is counted, in the report and
 in the file ("otherData"). Kernels do not wait for it, and their clock is compared with the host's:

@@ -30,7 +30,7 @@ type runOnce struct {
 	span        time.Duration // of kernels, by the GPU's events
 	flush       time.Duration
 	checked     time.Duration // by the comparison with the reference, which the first run computes
-	other       time.Duration // outside all of these: opening and closing above all
+	other       time.Duration // outside all of these: opening, closing, and simulating what was recorded
 	before      lib.Stats     // at the start of the run
 	after       lib.Stats     // at its end, before what is dirty was flushed
 	end         lib.Stats     // after the flush

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7f4cf03e8ba90e4cd72b83d17444eb88d3b673f3b178df92e84343c049537017
+// sha256:3ccd3cdcdc0e47c94343196d5dd8f696e1c837ff05d0c111f30430b7a6fed7cb
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:671e29cc967b2164a26329902d5d5db0e38f574ff33b04a977ba5c6027d688ac
+// sha256:365fe252108b14741b8cbfdab98f7d9939c818f954b20d112384c72e7db72f3e
 //
 //go:embed each.ptx
 var eachKernelsEachSm70 []byte

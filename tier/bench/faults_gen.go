@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f3bb2a76946f58947450ba3a0c0dff048c15892074dda170ce94b21533d864ed
+// sha256:1eda3fb8ee16a4bd7c9b1b743b098a708d6762934ed5721cc8d02dea0125e9b2
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

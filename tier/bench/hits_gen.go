@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f5ae235ec0e0511225a938390ab4d64b1125e4b66ead03e022f973886483a73f
+// sha256:be34b8b5036ac1d54b94cd7a8a00256fc958cf264e8edebcf6bdbd42adcbdb3d
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4d8c65cc5ae3d4a31b5e0acd9a4889c80247f8c75668d740babed3c5f905c80e
+// sha256:d91dc17bc91d5396733e4bd1b09e7ce78b39be5aaedeb1b35acd91271a0c8a33
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

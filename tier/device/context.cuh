@@ -60,7 +60,9 @@ TRITIER_DEVICE F far_call(F f, uint64_t zero) {
 //
 //   static S open(const Engine*, uint32_t user)
 //   uint32_t read(const G&, uint32_t page, uint32_t slot)   T3 -> slot
-//   uint32_t write(const G&, uint32_t page, uint32_t slot)  slot -> T3
+//   uint32_t write(const G&, uint32_t page, uint32_t slot, Reading*)  slot -> T3, beside a read that may be under way
+//   bool begin_read(const G&, uint32_t page, uint32_t slot, Reading*)  sends a read, if that is possible at once
+//   void end_read(const G&, Reading*)                       waits for it
 //   uint32_t flush(const G&)                                durable
 //   bool lost(uint32_t status): may the slot still be used by the drive?
 //   uint32_t held_by(uint32_t page): by a command of which queue, a number below 2^30?

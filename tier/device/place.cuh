@@ -146,7 +146,7 @@ TRITIER_DEVICE uint32_t reserve_place(const G& g, const Context<S>& t, Fill* f, 
     *crowded = found == kCrowded;
     if (found == kHaveOldest) {
         status = take_over(g, t, f, o, &slot);
-        *crowded = from_leader(g, g.leads() && fixed(&t.e->mover) != 0 && take_extra(t, slot) ? 1u : 0u) != 0;
+        *crowded = from_leader(g, g.leads() && f->read.state == kNoRead && fixed(&t.e->mover) != 0 && take_extra(t, slot) ? 1u : 0u) != 0;
     }
     if (status != kTierOk || *crowded) {
         return status;

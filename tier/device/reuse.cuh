@@ -61,7 +61,9 @@ template <class S>
 TRITIER_DEVICE void reuse_miss(const Context<S>& t, uint32_t page, uint64_t now) {
     ReusePage* r = reuse_of(t, page);
     ReuseParams* p = params_of(t);
-    uint64_t h = r->history, away = now - r->evicted_at;
+    // A warp that took its time before it waited for another's eviction may have an older one
+    // than that: the page was away for no time, not for 2^64.
+    uint64_t h = r->history, away = now > r->evicted_at ? now - r->evicted_at : 0;
     if ((h & kAway) != 0) {
         bool direct = away < load_relaxed_gpu(&p->direct);
         uint64_t below = load_relaxed_gpu(direct ? &p->t1 : &p->short_below);

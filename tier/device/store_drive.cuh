@@ -66,7 +66,11 @@ struct DriveStore {
     TRITIER_SLOW void end(const G& g, Reading* r) const {
         const bamio::Engine* e = reinterpret_cast<const bamio::Engine*>(layout()->bamio);
         bamio::Port port = bamio::open_port(e, bamio::queue_of(e, r->page % layout()->drives, user));
-        r->status = from_leader(g, bamio::wait(g, port, bamio::Handle{r->index, r->word}, g.leads()));
+        // Not another whole deadline for what was sent before something that has timed out.
+        bamio::Watch watch = bamio::Watch::start();
+        uint64_t since = watch.begun - r->begun, most = port.deadline_ns / 8 * 7;
+        watch.begun -= since < most ? since : most;
+        r->status = from_leader(g, bamio::wait(g, port, bamio::Handle{r->index, r->word}, g.leads(), watch));
         r->state = kEnded;
     }
     template <class G>
@@ -84,6 +88,7 @@ struct DriveStore {
     TRITIER_DEVICE uint32_t write(const G& g, uint32_t page, uint32_t slot, Reading* r = nullptr) const {
         if (r != nullptr && r->state == kUnderWay) {
             Reading w{};
+            w.begun = globaltimer();
             if (begin(g, page, slot, bamio::kWrite, &w)) {
                 end(g, &w);
                 return w.status;

@@ -92,6 +92,7 @@ var mutants = []mutant{
 	{"a lost read's slot is used again", "reading.cuh", "        f->spare = kNone;", "        (void)f;", plain, late + " spares=6"},
 	{"a second spare slot is kept", "reading.cuh", "            push_slot(t, f->spare);", "            (void)t;", plain, tight + " placer=0 spares=4"},
 	{"the slot of T2's victim is kept", "place.cuh", "            push_spare(t, o.slot);", "            end_spare(t);", plain, tight + " spares=4"},
+	{"a page that comes before it left was away for ever", "reuse.cuh", "now > r->evicted_at ? now - r->evicted_at : 0;", "now - r->evicted_at;", plain, traps},
 	{"others in the log get no room", "order.cuh", "- *head + users <= fixed(&t.e->log_size);", "- *head <= fixed(&t.e->log_size);", plain, little},
 	{"slots of other stacks are not found", "pool.cuh", "        s = pop_free(&stacks[k].head, t.slot_owner());", "        s = kNone;", plain, tight},
 	{"the log is compacted while others are in it", "compact.cuh", "    while (load_acquire_gpu(gate) != kCompacting) {", "    while (load_acquire_gpu(gate) == 0) {", plain, traps},

@@ -17,7 +17,7 @@ type EventKind uint8
 
 // The kinds of events. Moves are of one page.
 const (
-	EventRead    EventKind = iota // T3 to T2: the drive's part of a miss
+	EventRead    EventKind = iota // T3 to T2: from the command to its result being taken, after what was written beside it
 	EventWrite                    // T2 to T3
 	EventDemote                   // a copy from T1 to T2
 	EventPromote                  // a copy from T2 to T1

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f098395ae757cb1d41993600edbebf3fa4ef2c33bce95c86ff04b5529119e43c
+// sha256:63c59d09da1ca2e67f605d13728864f5291bdc1e3dd1bec3896b0b7dd62c697a
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

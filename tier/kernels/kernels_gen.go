@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:40ad4147784ebf19d22a3b0337f4e019fd334e22dbef1c938c3d544efa5d72ab
+// sha256:7512653504cf9e4b6f2e9c9bf931c09cb82385b70230e406d4df94f1c9420552
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

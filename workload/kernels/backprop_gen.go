@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:24ac9c4a0cd95bd637e6f3b06e5dbfbea9c29daa696f95fa33d7254cc2677130
+// sha256:39c0be13a6c4818f0dcfe84e2bf0d70f6d5e06c0a11c0c6bfc13c78c2f75e389
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fc45bf189dc03253fdd3448287054a584ccb66fb3261d5d438c4d9a5dfd3d0d5
+// sha256:24ec01f6f2e3556814b04b756590366d61e74f34841d2e49528d8196f3a7541c
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3a7e859041892007dbd5321b3595206fd05ce25038e64b7c823134d8f1350e9d
+// sha256:ad81018c401cace81c1f0aed927a92a5e5a3adf5d75f9df578de052e4b5398c3
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

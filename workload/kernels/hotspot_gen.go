@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:71c72371d348127937a52d80a34eda097b2331f4c6215f3142f9bc0af087013f
+// sha256:53f934abc6dc183110bb7407966d5bf6af5482ff3e02999912b380da0d113e1f
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:28e8bea96caf7b5d233d087b7584ba06e008dc35cb51a70530ebe5ff9b9e3023
+// sha256:2775cc50672077765444876aabe374738448561c16e248b4d5de11afc63c7d2d
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:9b820f7725440345e0bdccc52f6754dd0f8513b27f2e1ad77cee9f3848811f82
+// sha256:04492a4813baa9f33bfd8e8fd0e1c3543155867def88b821d2c3e694ea510c6c
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7f834dc29298a449101f115770544544aa51c57dfff6f6eb99dc1c2392c523e5
+// sha256:ac55daddd5affcdc17f10f289b6f622aa7145884b00724d3d8fb67c894f003c9
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

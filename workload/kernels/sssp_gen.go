@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f24381c7d09537897c84f77e508419f2e80a451e9d3f17b8834584a831091092
+// sha256:03d8291587aa9f4f793f196902bf19b3d1f3c7f740d29b2d0853c994c8aa7bfa
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:035ad16a5fad3c198acf449fdb3d698dbc071f82af531455ee9d827341492307
+// sha256:e6095275d8259017eef228bc34e5106f3de8a56da00d8b61b888391a49547a8a
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

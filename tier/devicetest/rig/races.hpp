@@ -171,6 +171,20 @@ inline uint32_t unsettled_entry() {
     return p.end();
 }
 
+// A group draws its time, waits, and finds that its page was evicted by one that drew a later
+// one: the page was away for no time.
+inline uint32_t evicted_later() {
+    Config c = small_config();
+    c.placer = kGmtReuse;
+    Pitfall p("evicted later", c);
+    ReusePage* r = reuse_of(p.t, 3);
+    r->evicted_at = 307;
+    r->history = kAway;
+    reuse_miss(p.t, 3, 293);
+    p.want("the class of its eviction", last_class(r->history), kShort);
+    return p.end();
+}
+
 // Nobody compacts the log while somebody is in it.
 inline uint32_t compaction_waits() {
     Config c = small_config();
@@ -311,7 +325,8 @@ inline uint32_t short_elements() {
 }
 
 inline uint32_t run_races() {
-    return place_too_many() + lost_promotions(1) + lost_promotions(2) + crowd() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + torn_hit() + unsettled_entry() + compaction_waits();
+    return place_too_many() + lost_promotions(1) + lost_promotions(2) + crowd() + short_elements() + failed_waiters() + two_flushes() + torn_glance(false) + torn_glance(true) + torn_hit() + unsettled_entry() +
+           compaction_waits() + evicted_later();
 }
 
 }  // namespace rig
