@@ -1,9 +1,11 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -182,6 +184,11 @@ func (t *teller) sort(now *instant, v layout.Event) {
 	if !known {
 		return
 	}
+	// A read comes after what was written beside it, and began before that: who draws spans
+	// wants the outer ones first.
+	slices.SortStableFunc(moves, func(a, b layout.Event) int {
+		return cmp.Or(cmp.Compare(a.Begun, b.Begun), cmp.Compare(b.Ended, a.Ended))
+	})
 	for _, m := range moves {
 		t.list = append(t.list, event(m, start.Add(time.Duration(m.Begun-v.Begun)))) // by the same clock: moves lie within it
 	}

@@ -61,7 +61,7 @@ type Options struct {
 
 	// Events, if set, is told of misses, of pages that flushes write back, and of all moves,
 	// from one goroutine while kernels run: each miss when it has ended, followed by its
-	// moves in their order. The list is valid during the call. Kernels never wait for it:
+	// moves by their start, a read before what lies within it. The list is valid during the call. Kernels never wait for it:
 	// what it is too slow for is left out and counted, see Engine.Told. It must not call the
 	// Engine. The ring takes 32 MiB of pinned memory.
 	Events func(list []Event)
