@@ -371,7 +371,7 @@ func (o *onDevice) stats() Stats {
 	}
 	var h host.Stats
 	h.Counters, h.Flushed, h.Retries = s.Counters, s.Device.Flushed+o.saved.Load(), s.Retries+o.again.Load()
-	h.Recoveries = o.resets.Load()
+	h.Recoveries, h.Reuse = o.resets.Load(), s.Reuse
 	page := uint64(o.cfg.PageSize)
 	for i, n := range []uint64{s.Device.BytesT3Read, s.Device.BytesT3Write, s.Device.BytesDemoted, s.Device.BytesPromoted} {
 		moves := host.Histogram(s.Moves[i])

@@ -74,8 +74,12 @@ func (r *runner) jsonRow(x *runRow) map[string]any {
 	m["moves_cpu_seconds"], m["moves_lost"] = one.end.MovesCPU.Seconds(), one.end.MovesLost
 	m["crowded_out_of_t2"], m["compactions"], m["compaction_seconds"] = one.end.Crowded, one.end.Compactions, one.end.Compacting.Seconds()
 	m["retries"], m["failed_requests"] = one.end.Retries, one.end.Failed
-	if one.end.ReuseSamples > 0 {
-		m["reuse"] = map[string]any{"samples": one.end.ReuseSamples, "dropped": one.end.ReuseDropped, "fits": one.end.ReuseFits}
+	if one.end.Reuse != nil {
+		reuse := map[string]any{"placer": one.end.Reuse}
+		if r.f.engine == lib.EngineGPU {
+			reuse["samples"], reuse["dropped"], reuse["fits"] = one.end.ReuseSamples, one.end.ReuseDropped, one.end.ReuseFits
+		}
+		m["reuse"] = reuse
 	}
 	edges := map[string]any{}
 	for i, name := range host.EdgeNames {

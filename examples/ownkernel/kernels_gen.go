@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:3ccd3cdcdc0e47c94343196d5dd8f696e1c837ff05d0c111f30430b7a6fed7cb
+// sha256:ca9809573cce2835cba95289229b97b128f80a4eff6356e5a251c03b0d7bbee8
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

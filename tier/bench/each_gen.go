@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:365fe252108b14741b8cbfdab98f7d9939c818f954b20d112384c72e7db72f3e
+// sha256:e2173c3664c2d29f8e25ec478ed5a8e6b49d33198d4a78518b700d35757a9f15
 //
 //go:embed each.ptx
 var eachKernelsEachSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:1eda3fb8ee16a4bd7c9b1b743b098a708d6762934ed5721cc8d02dea0125e9b2
+// sha256:676f98b6c6d7f256dd275c869ac3d25b0cf050ec1a60fb5e977c90bb2fe18df8
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:be34b8b5036ac1d54b94cd7a8a00256fc958cf264e8edebcf6bdbd42adcbdb3d
+// sha256:61e7e683845a4050d0d0a77637637565b39ae2037afed2d542b3a31834f9069a
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

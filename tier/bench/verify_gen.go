@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:d91dc17bc91d5396733e4bd1b09e7ce78b39be5aaedeb1b35acd91271a0c8a33
+// sha256:7214250d4d3d13970b69b20ebbe05175d6a5a6d3947d64a0242687cf869feea1
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

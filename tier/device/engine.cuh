@@ -17,7 +17,7 @@
 namespace tritier {
 namespace tier {
 
-constexpr uint32_t kTierVersion = 4;
+constexpr uint32_t kTierVersion = 5;
 
 // How T1's victim is found. Both go round the frames by one hand.
 enum : uint32_t { kT1Clock = 0, kT1Fifo = 1 };
@@ -93,6 +93,9 @@ struct alignas(128) Counts {
     uint64_t lost_records;    // accesses that should have been recorded, and the CPU was too slow for
     uint64_t compactions;     // of T2's order: everybody who puts a page into it waits
     uint64_t compaction_ns;   // that these took, waiting for the others included
+    uint64_t granted;         // evictions that gmt-reuse sent to T2 though bound for T3, against starvation
+    uint64_t predicted[4];    // evictions by the class that gmt-reuse predicted, unknown last
+    uint64_t judged[4][3];    // evictions whose page missed again, by predicted and by right class
 };
 
 // The edges between tiers: the places of tier/host's EdgeNames.

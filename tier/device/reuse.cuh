@@ -68,7 +68,9 @@ TRITIER_DEVICE void reuse_miss(const Context<S>& t, uint32_t page, uint64_t now)
         bool direct = away < load_relaxed_gpu(&p->direct);
         uint64_t below = load_relaxed_gpu(direct ? &p->t1 : &p->short_below);
         uint64_t medium = load_relaxed_gpu(direct ? &p->t1_t2 : &p->medium_below);
-        h = judge(h, (away >= below ? 1 : 0) + (away >= medium ? 1 : 0));
+        uint32_t right = (away >= below ? 1 : 0) + (away >= medium ? 1 : 0);
+        count(&t.counts()->judged[next_class(h)][right]);
+        h = judge(h, right);
     }
     r->history = h & ~(kAway | kKept);
 }
@@ -104,11 +106,13 @@ TRITIER_DEVICE uint32_t reuse_fate(const Context<S>& t, uint32_t page, bool dirt
         r->history = h | kKept;
         return kKeep;
     }
+    count(&t.counts()->predicted[next]);
     uint32_t to = next <= kMedium ? kToT2 : kToT3;
     if (next == kUnknown && (dirty || draw(load_relaxed_gpu(&p->seed), now, page) < load_relaxed_gpu(&p->first_below))) {
         to = kToT2;
     }
     if (starve_grant(t, p, to == kToT3)) {
+        count(&t.counts()->granted);
         to = kToT2;
     }
     r->evicted_at = now;

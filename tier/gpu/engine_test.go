@@ -286,6 +286,31 @@ func compareCounts(t *testing.T, w *world, s setup) {
 	if n, err := w.Dirty(t.Context()); err != nil || uint64(n) != sim.Counters().FinalDirty {
 		t.Errorf("%d dirty pages, want %d; %v", n, sim.Counters().FinalDirty, err)
 	}
+	compareReuse(t, w, p.Placer)
+}
+
+// compareReuse compares what gmt-reuse has learnt and decided; the CPU may have samples still
+// to take.
+func compareReuse(t *testing.T, w *world, placer placement.Placer) {
+	t.Helper()
+	sim, ok := placer.(*placement.GMTReuse)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		s, err := w.Stats(t.Context())
+		must(t, err)
+		if !ok {
+			if s.Reuse != nil {
+				t.Errorf("a report of gmt-reuse by %s: %+v", placer.Name(), s.Reuse)
+			}
+			return
+		}
+		d := gocmp.Diff(sim.Report(), *s.Reuse)
+		if d == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("(-simulator +GPU):\n%s", d)
+		}
+	}
 }
 
 // gpuIsFake says whether a lane of the GPU at hand is a warp.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:63c59d09da1ca2e67f605d13728864f5291bdc1e3dd1bec3896b0b7dd62c697a
+// sha256:082407329e99958e862b4649a92cefe8e66cb33caffbfa38aa88ddb778e01437
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -2,10 +2,12 @@ package gpu
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tritier/tritier/cuda"
 	"github.com/tritier/tritier/placement"
+	"github.com/tritier/tritier/tier/layout"
 )
 
 // refresher is the CPU's part of gmt-reuse: it takes the samples that kernels send,
@@ -18,6 +20,7 @@ type refresher struct {
 	taken  uint64
 	done   chan struct{}
 	ended  sync.WaitGroup
+	last   atomic.Pointer[placement.ReuseReport] // what it has learnt, for others
 }
 
 // The refresher looks this often while samples come, and when none do.
@@ -34,8 +37,31 @@ func sampled(r *placement.GMTReuse, p uint64) bool { return r.Sampled(placement.
 
 func startRefresher(m *cuda.HostMemory, r *placement.GMTReuse, parity bool) *refresher {
 	f := &refresher{box: newMailbox(m), reuse: r, parity: parity, every: fitEvery(r), done: make(chan struct{})}
+	f.tell()
 	f.ended.Go(f.run)
 	return f
+}
+
+// tell leaves what has been learnt for report.
+func (f *refresher) tell() {
+	r := f.reuse.Report()
+	f.last.Store(&r)
+}
+
+// report is what has been learnt, and how kernels have decided by it. They take over a fit
+// a little later than it is made.
+func (f *refresher) report(d *layout.Counts) *placement.ReuseReport {
+	r := *f.last.Load()
+	r.First, r.Kept, r.Granted = d.Predicted[len(r.Predicted)], d.Keeps, d.Granted
+	copy(r.Predicted[:], d.Predicted[:])
+	copy(r.Outcomes[:], d.Judged[:])
+	r.Classes = [3]uint64{}
+	for _, row := range d.Judged {
+		for c, n := range row {
+			r.Classes[c] += n
+		}
+	}
+	return &r
 }
 
 func (f *refresher) stop() {
@@ -83,6 +109,9 @@ func (f *refresher) take() bool {
 			gate = f.taken + f.every - r.Samples%f.every
 		}
 		f.box.took(f.taken, gate)
+	}
+	if f.taken != before {
+		f.tell()
 	}
 	return f.taken != before
 }

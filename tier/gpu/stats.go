@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier"
 	"github.com/tritier/tritier/tier/layout"
 )
@@ -20,8 +21,9 @@ type Stats struct {
 	// Retries are accesses of batch calls that were made again. Counters have each try:
 	// one that has failed among Errors.
 	Retries uint64
-	Refits  uint64 // trusted fits in force
-	Samples uint64 // accesses that gmt-reuse was told of, and those that it was not in Device.DroppedSamples
+	Refits  uint64                 // trusted fits in force
+	Samples uint64                 // accesses that gmt-reuse was told of, and those that it was not in Device.DroppedSamples
+	Reuse   *placement.ReuseReport // what gmt-reuse has learnt and decided; nil: another placer
 	// First error of all kernels, nil if there was none.
 	First error
 }
@@ -78,6 +80,9 @@ func (e *Engine) stats(ctx context.Context) (s Stats, err error) {
 	}
 	s.Retries = e.retried
 	s.Counters, s.Refits, s.Samples = c, hot.ParamsVersion, hot.SampleTail
+	if e.reuse != nil {
+		s.Reuse = e.reuse.report(d)
+	}
 	if hot.FirstError != 0 {
 		s.First = &PageError{hot.FirstError & 0xffffffff, Status(hot.FirstError >> 32).Err()}
 	}

@@ -43,6 +43,7 @@ type Memory struct {
 	t3     Tier3
 	mu     gate.Gate // guards everything below
 	plan   *tier.Plan
+	placer placement.Placer
 	arrays []array // by base
 	closed bool
 	broken *BrokenError
@@ -75,7 +76,7 @@ func New(eng Engine, t3 Tier3, o Options) (*Memory, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	m := &Memory{o: o, eng: eng, t3: t3, mu: gate.New(), pins: map[placement.Page]int{}, ctx: context.Background()}
+	m := &Memory{o: o, eng: eng, t3: t3, placer: policy.Placer, mu: gate.New(), pins: map[placement.Page]int{}, ctx: context.Background()}
 	m.io.tail.source = make([]bool, max(o.T2, 0)+max(o.Spares, 0))
 	m.plan, err = tier.NewPlan(tier.PlanConfig{
 		Config: tier.Config{T1: policy.T1, T2: policy.T2, Placer: policy.Placer, KeepT2Copy: policy.KeepT2Copy, Pins: pinned{m}},

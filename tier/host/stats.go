@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/tritier/tritier/placement"
 	"github.com/tritier/tritier/tier"
 )
 
@@ -54,6 +55,8 @@ type Stats struct {
 	Retries    uint64           // requests to T3 that were repeated
 	Recoveries uint64           // times that requests to T3 had to be ended for good, after time-outs
 	Failed     uint64           // requests to T3 that failed, repeated ones included
+
+	Reuse *placement.ReuseReport // what gmt-reuse has learnt and decided; nil: another placer
 }
 
 // transferred counts requests that ended.
@@ -83,5 +86,9 @@ func (m *Memory) Stats() Stats {
 	defer m.mu.Leave()
 	s := m.stats
 	s.Counters = m.plan.Counters()
+	if g, ok := m.placer.(*placement.GMTReuse); ok {
+		r := g.Report()
+		s.Reuse = &r
+	}
 	return s
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7512653504cf9e4b6f2e9c9bf931c09cb82385b70230e406d4df94f1c9420552
+// sha256:482a2db56b60aa01a8523b43b6aed8e44c3ce4d96242f4a1c82a353ee7e1a4b9
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

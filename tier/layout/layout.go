@@ -9,7 +9,7 @@
 package layout
 
 // TierVersion is kTierVersion of engine.cuh.
-const TierVersion = 4
+const TierVersion = 5
 
 // How T1's victim is found: Engine.T1Policy.
 const (
@@ -96,12 +96,15 @@ type Counts struct {
 	BytesT3Write   uint64
 	BytesPromoted  uint64
 	BytesDemoted   uint64
-	CopiesSaved    uint64 // of the demotions, those whose page's clean copy was still in T2
-	RetakenSlots   uint64 // of the lost slots, those taken back
-	LostRecords    uint64 // accesses that should have been recorded, and the CPU was too slow for
-	Compactions    uint64 // of T2's order: everybody who puts a page into it waits
-	CompactionNS   uint64 // that these took
-	_              [4]uint64
+	CopiesSaved    uint64       // of the demotions, those whose page's clean copy was still in T2
+	RetakenSlots   uint64       // of the lost slots, those taken back
+	LostRecords    uint64       // accesses that should have been recorded, and the CPU was too slow for
+	Compactions    uint64       // of T2's order: everybody who puts a page into it waits
+	CompactionNS   uint64       // that these took
+	Granted        uint64       // evictions that gmt-reuse sent to T2 though bound for T3, against starvation
+	Predicted      [4]uint64    // evictions by the class that gmt-reuse predicted: short, medium, long, unknown
+	Judged         [4][3]uint64 // evictions whose page missed again, by predicted and by right class
+	_              [3]uint64
 }
 
 // Edges between tiers are counted by duration in buckets, those of tier/host.

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:39c0be13a6c4818f0dcfe84e2bf0d70f6d5e06c0a11c0c6bfc13c78c2f75e389
+// sha256:c123e8cb0812cbd04d8d92dbbe21fffbc1abdbcde53a3fa4ad3abe8d2bb1b472
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:24ec01f6f2e3556814b04b756590366d61e74f34841d2e49528d8196f3a7541c
+// sha256:ecae2001b5c0662216a39511588ab68b9998135a1fbfa5d318073d4fbe46be16
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ad81018c401cace81c1f0aed927a92a5e5a3adf5d75f9df578de052e4b5398c3
+// sha256:a8b693f02facd1a9d38d754dc3f411a53de1b5e14c1f9d790202554db2637aa5
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

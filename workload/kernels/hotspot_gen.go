@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:53f934abc6dc183110bb7407966d5bf6af5482ff3e02999912b380da0d113e1f
+// sha256:6ec460d604d9722f51fa2350f2a4c5d07339561027df05178c1899169225ae5d
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2775cc50672077765444876aabe374738448561c16e248b4d5de11afc63c7d2d
+// sha256:1dc56d7368ed98d688c7576b5f1c1275b1081435edcd9d7ed3915ec90704dbc4
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

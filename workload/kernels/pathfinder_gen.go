@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:04492a4813baa9f33bfd8e8fd0e1c3543155867def88b821d2c3e694ea510c6c
+// sha256:499781c5546a3f0efb958b73b31cefd4117805e4fd0f419686064b9f6702b5a9
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ac55daddd5affcdc17f10f289b6f622aa7145884b00724d3d8fb67c894f003c9
+// sha256:4681e69ad9635f2305fd4e5afaa9a31a4c260cb2f13aa678a68171da74e1ece2
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:03d8291587aa9f4f793f196902bf19b3d1f3c7f740d29b2d0853c994c8aa7bfa
+// sha256:f84521f4af3d0818a5e502fda6ffb8fdb5abe3cc864058f4a70450dbf66aae4b
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:e6095275d8259017eef228bc34e5106f3de8a56da00d8b61b888391a49547a8a
+// sha256:5713b7e14e6013c89505ce940f7fdc6b7ebb6322b2686305c5420d9367025601
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

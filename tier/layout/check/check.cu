@@ -71,6 +71,9 @@ FIELD(Counts, counts_retaken_slots, retaken_slots);
 FIELD(Counts, counts_lost_records, lost_records);
 FIELD(Counts, counts_compactions, compactions);
 FIELD(Counts, counts_compaction_ns, compaction_ns);
+FIELD(Counts, counts_granted, granted);
+FIELD(Counts, counts_predicted, predicted);
+FIELD(Counts, counts_judged, judged);
 
 TRITIER_EXPORT_CONST(const_edges, kEdges);
 TRITIER_EXPORT_CONST(const_buckets, kBuckets);

@@ -13,14 +13,14 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:83ca246e1c1be9bab23b57e99d3f3b4231b07dd14e3e7f7f753d2aab4558a665
+// sha256:34642f9a66f92a59b58db6ab82584ce122c737aa8aba14b6fd376d6b7d0a4aef
 //
 //go:embed check.ptx
 var kernelsCheckSm70 []byte
 
 // The device's own values, from check.cu.
 const (
-	constTierVersion             = 4
+	constTierVersion             = 5
 	constT1Clock                 = 0
 	constT1Fifo                  = 1
 	constBypass                  = 0
@@ -53,7 +53,7 @@ const (
 	sizeStripe                   = 128
 	offsetStripeHits             = 0
 	offsetStripeSlow             = 8
-	sizeCounts                   = 256
+	sizeCounts                   = 384
 	offsetCountsLateHits         = 0
 	offsetCountsDelayed          = 8
 	offsetCountsT2Hits           = 16
@@ -82,6 +82,9 @@ const (
 	offsetCountsLostRecords      = 200
 	offsetCountsCompactions      = 208
 	offsetCountsCompactionNs     = 216
+	offsetCountsGranted          = 224
+	offsetCountsPredicted        = 232
+	offsetCountsJudged           = 264
 	constEdges                   = 4
 	constBuckets                 = 40
 	constMoveStripes             = 16

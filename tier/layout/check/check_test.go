@@ -34,6 +34,7 @@ var device = []struct {
 		"DroppedSamples": offsetCountsDroppedSamples, "BytesT3Read": offsetCountsBytesT3Read, "BytesT3Write": offsetCountsBytesT3Write,
 		"BytesPromoted": offsetCountsBytesPromoted, "BytesDemoted": offsetCountsBytesDemoted, "CopiesSaved": offsetCountsCopiesSaved, "RetakenSlots": offsetCountsRetakenSlots,
 		"LostRecords": offsetCountsLostRecords, "Compactions": offsetCountsCompactions, "CompactionNS": offsetCountsCompactionNs,
+		"Granted": offsetCountsGranted, "Predicted": offsetCountsPredicted, "Judged": offsetCountsJudged,
 	}},
 	{layout.Moves{}, sizeMoves, map[string]uintptr{"Pages": offsetMovesPages}},
 	{layout.Mover{}, sizeMover, map[string]uintptr{
