@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ca9809573cce2835cba95289229b97b128f80a4eff6356e5a251c03b0d7bbee8
+// sha256:fb9975d4c75b7785aaf518a898a67549f062aff2d7b02c875c8addedc2547745
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

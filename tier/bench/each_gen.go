@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:e2173c3664c2d29f8e25ec478ed5a8e6b49d33198d4a78518b700d35757a9f15
+// sha256:a940905ab574770778eeb675879b314173108cdbbe5b1ca0c31cbf54ad413c7b
 //
 //go:embed each.ptx
 var eachKernelsEachSm70 []byte

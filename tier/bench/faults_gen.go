@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:676f98b6c6d7f256dd275c869ac3d25b0cf050ec1a60fb5e977c90bb2fe18df8
+// sha256:5c733e7da5c4b97f71801ace2ec325d5c3465f889f0b163ecf4fb027c87bb017
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:61e7e683845a4050d0d0a77637637565b39ae2037afed2d542b3a31834f9069a
+// sha256:b1f0350ef25fbe12cc240935619172bbb858bc75863447328e2f064484102c37
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

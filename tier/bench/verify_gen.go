@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:7214250d4d3d13970b69b20ebbe05175d6a5a6d3947d64a0242687cf869feea1
+// sha256:f052d729520d0c99da3bb0e84626b821481a4ce3cd218125bcdaadb0276c7ec9
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

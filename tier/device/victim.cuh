@@ -46,54 +46,108 @@ TRITIER_DEVICE uint32_t look(const Context<S>& t, uint32_t f, uint32_t* page, ui
     return (*e & kRef) != 0 ? kSecondChance : kOpen;
 }
 
-// scan_window has the hand pass a few frames: one, or one a lane when the first
-// two were of no use. True: *v is claimed.
+// Passed is the part of what a group has looked at that the hand has passed by its doing:
+// ranks from up to to. won: the last of them is open.
+struct Passed {
+    uint32_t from, to;
+    bool won;
+};
+
+// pass_one has the hand pass the one frame that a ticket stands for.
+template <class G, class S>
+TRITIER_DEVICE uint64_t pass_one(const G& g, const Context<S>& t) {
+    uint64_t hand = 0;
+    if (g.leads()) {
+        hand = atomic_add_relaxed_gpu(&t.hot()->hand, 1);
+    }
+    return from_leader(g, hand);
+}
+
+// pass_to moves the common hand from where it was at the look, or from where others have
+// moved it to since, behind the first open frame, or past the window. open is by rank. No
+// frame is passed that nobody has looked at: a ticket for a whole window, of which the part
+// behind the victim could not always be given back, left pages in T1 for another turn, and
+// mixed up in which order they leave. false: others have passed all of the window.
+template <class G, class S>
+TRITIER_DEVICE bool pass_to(const G& g, const Context<S>& t, uint64_t hand, uint32_t width, uint32_t open, Passed* p) {
+    p->from = 0;
+    for (;;) { // each round begins further on
+        uint32_t later = open & ~((1u << p->from) - 1);
+        p->won = later != 0;
+        p->to = p->won ? lowest_bit(later) + 1 : width;
+        uint64_t seen = 0;
+        if (g.leads()) {
+            seen = atomic_cas_relaxed_gpu(&t.hot()->hand, hand + p->from, hand + p->to);
+        }
+        seen = from_leader(g, seen) - hand;
+        if (seen == p->from) {
+            return true;
+        }
+        if (seen >= width) {
+            return false;
+        }
+        p->from = static_cast<uint32_t>(seen);
+    }
+}
+
+// by_rank is a vote of the group by rank instead of by lane.
+template <class G>
+TRITIER_DEVICE uint32_t by_rank(const G& g, bool vote) {
+    uint32_t lanes = g.ballot(vote), ranks = 0;
+    if (g.mask() == ~0u) {
+        return lanes;
+    }
+    while (lanes != 0) {
+        uint32_t lane = lowest_bit(lanes);
+        ranks |= 1u << bits_below(g.mask(), lane);
+        lanes &= lanes - 1;
+    }
+    return ranks;
+}
+
+// scan_window has the hand pass a few frames: one, or up to one a lane when the first two
+// were of no use. True: *v is claimed.
 template <class G, class S>
 TRITIER_DEVICE bool scan_window(const G& g, const Context<S>& t, Scan* s, Victim* v) {
     uint32_t frames = fixed(&t.e->frames);
-    uint32_t width = s->windows++ < 2 ? 1 : g.size() < frames ? g.size() : frames;
-    uint64_t hand = 0;
-    if (s->turns >= 2) {
-        // Groups that share a hand may each see the same few frames, all pinned,
-        // for ever; a hand of its own sees every frame.
-        hand = s->own;
-        s->own += width;
-    } else if (g.leads()) {
-        hand = atomic_add_relaxed_gpu(&t.hot()->hand, width);
+    bool one = s->windows++ < 2, own = s->turns >= 2;
+    uint32_t width = one ? 1 : g.size() < frames ? g.size() : frames;
+    // Groups that share a hand may each see the same few frames, all pinned,
+    // for ever; a hand of its own sees every frame.
+    uint64_t hand = own ? s->own : 0;
+    if (!own && one) {
+        hand = pass_one(g, t);
+    } else if (!own) {
+        hand = from_leader(g, g.leads() ? load_relaxed_gpu(&t.hot()->hand) : 0);
     }
-    hand = from_leader(g, hand);
     uint32_t f = static_cast<uint32_t>((hand + g.rank()) % frames), page = kNone, kind = kMoving;
     uint64_t e = 0;
     bool in = g.rank() < width;
     if (in) {
         kind = look(t, f, &page, &e);
     }
-    uint32_t open = g.ballot(in && kind == kOpen);
-    uint32_t passed = open == 0 ? width : bits_below(g.mask(), lowest_bit(open));
-    bool before = in && g.rank() < passed;
-    if (before && kind == kSecondChance) {
-        // In every other state the bit means nothing: clearing it there changes nothing.
-        atomic_and_relaxed_gpu(t.entries + page, ~kRef);
-    }
-    s->pinned += count_bits(g.ballot(before && kind == kPinnedFrame));
-    s->moving += count_bits(g.ballot(before && kind == kMoving));
-    s->looked += passed;
-    if (open == 0) {
-        return false;
-    }
-    if (g.leads() && s->turns < 2 && passed + 1 < width) {
-        // The frames behind the victim are given back, if nobody came after.
-        atomic_cas_relaxed_gpu(&t.hot()->hand, hand + width, hand + passed + 1);
-    }
-    uint32_t chosen = lowest_bit(open), won = 0;
-    if (g.lane() == chosen) {
-        won = claim(t.entries + page, e, moved(e, kDemoting, f)) ? 1 : 0;
-    }
-    s->looked++;
-    if (g.from(won, chosen) == 0) {
+    uint32_t open = by_rank(g, in && kind == kOpen);
+    Passed p{0, open != 0 ? lowest_bit(open) + 1 : width, open != 0};
+    if (!own && !one && !pass_to(g, t, hand, width, open, &p)) {
+        s->looked++; // so that the turn ends, and with it the patience, also where others are always faster
         s->moving++;
         return false;
     }
+    s->own += own ? p.to : 0;
+    bool passed = g.rank() >= p.from && g.rank() < p.to, last = p.won && g.rank() + 1 == p.to;
+    if (passed && kind == kSecondChance) {
+        // In every other state the bit means nothing: clearing it there changes nothing.
+        atomic_and_relaxed_gpu(t.entries + page, ~kRef);
+    }
+    s->pinned += count_bits(g.ballot(passed && kind == kPinnedFrame));
+    s->moving += count_bits(g.ballot(passed && kind == kMoving));
+    s->looked += p.to - p.from;
+    uint32_t won = last && claim(t.entries + page, e, moved(e, kDemoting, f)) ? 1 : 0, winner = g.ballot(won != 0);
+    if (winner == 0) {
+        s->moving += p.won ? 1 : 0;
+        return false;
+    }
+    uint32_t chosen = lowest_bit(winner);
     *v = Victim{g.from(page, chosen), g.from(f, chosen), g.from(e & ~(kPinMask | kRef), chosen)};
     return true;
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:082407329e99958e862b4649a92cefe8e66cb33caffbfa38aa88ddb778e01437
+// sha256:b2833c7f0588d2ae9c36cd68c820c1654cd2e0ae3e1960b66700414bff696ce8
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:482a2db56b60aa01a8523b43b6aed8e44c3ce4d96242f4a1c82a353ee7e1a4b9
+// sha256:96de707594f28d03b7f02e98c180a232299fae1f4caf282cd08dcc17ba4fa3f3
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c123e8cb0812cbd04d8d92dbbe21fffbc1abdbcde53a3fa4ad3abe8d2bb1b472
+// sha256:c60abc65ac88aacb74b8e78aa57320a14ca2c0a29d287e08e6966116b38acf9c
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ecae2001b5c0662216a39511588ab68b9998135a1fbfa5d318073d4fbe46be16
+// sha256:6a5a9260235822163df8244043f3e24c9f0c76d72b45de4da9623ec0911e1435
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:a8b693f02facd1a9d38d754dc3f411a53de1b5e14c1f9d790202554db2637aa5
+// sha256:d98cd7e2632d298bc7f453118cfbb11b60a4537e5647a0bd559388e23bd1cba7
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6ec460d604d9722f51fa2350f2a4c5d07339561027df05178c1899169225ae5d
+// sha256:bd914e124347967e42117f74ccee6ba78df007a31c23abf9c79a0d79ac1a2218
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

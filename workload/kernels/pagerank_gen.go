@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1dc56d7368ed98d688c7576b5f1c1275b1081435edcd9d7ed3915ec90704dbc4
+// sha256:cf7a9f4594ae64b7ec77d006c700dd134b4f0c6f60575b67bb8277710249edfa
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

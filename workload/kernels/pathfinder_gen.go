@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:499781c5546a3f0efb958b73b31cefd4117805e4fd0f419686064b9f6702b5a9
+// sha256:642a3b453d58151f91ae3c75cf96d451d1df88fc8d72f1515696e76141156565
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

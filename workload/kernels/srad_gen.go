@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:4681e69ad9635f2305fd4e5afaa9a31a4c260cb2f13aa678a68171da74e1ece2
+// sha256:26d478d5d8bb867d8715b5e6830354f409cf8f7d836dbb521ea63093d30db24f
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

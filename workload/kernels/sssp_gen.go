@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:f84521f4af3d0818a5e502fda6ffb8fdb5abe3cc864058f4a70450dbf66aae4b
+// sha256:ffbf824bd1984556b065f79d177bb2e0a5a47e19ce0ab83afb88d32b23782cdf
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:5713b7e14e6013c89505ce940f7fdc6b7ebb6322b2686305c5420d9367025601
+// sha256:c8705694f164d6507436670e0bfb0b760cf5697e65749a16876908ddc75ffb40
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

@@ -7,6 +7,7 @@
 #include "oldest.hpp"
 #include "fences.hpp"
 #include "hammer.hpp"
+#include "hand.hpp"
 #include "hits.hpp"
 #include "pitfalls.hpp"
 #include "races.hpp"
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
     } else if (mode == "hammer") {
         problems = run_hammer(c);
     } else if (mode == "pitfalls") {
-        problems = run_pitfalls() + run_fences() + run_races() + run_compaction(c.seed) + run_oldest(c.seed) + run_hits(c.seed);
+        problems = run_pitfalls() + run_fences() + run_races() + run_compaction(c.seed) + run_oldest(c.seed) + run_hand(c.seed) + run_hits(c.seed);
     } else if (mode == "random") {
         problems = run_random(c, ms);
     } else {
