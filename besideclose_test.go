@@ -67,3 +67,50 @@ func besideClose(t *testing.T, c tritier.Config) {
 	}
 	compareStored(t, tritier.Config{Store: c.Store, GPU: "none", T1: 8 * page, Buffers: 8 * page}, want)
 }
+
+// TestPinnedBesideClose: who looks at pins while Close frees T1 gets what was pinned or nothing, with
+// either engine, and so does who was overtaken by it on the way.
+func TestPinnedBesideClose(t *testing.T) {
+	t.Run("host", func(t *testing.T) { pinnedBesideClose(t, tritier.Config{GPU: "none"}) })
+	t.Run("gpu", func(t *testing.T) {
+		onFakeKernels(t, func(t *testing.T, _ *cudafake.GPU) {
+			pinnedBesideClose(t, tritier.Config{GPU: "0", Engine: tritier.EngineGPU})
+		})
+	})
+}
+
+func pinnedBesideClose(t *testing.T, c tritier.Config) {
+	c.Store, c.PageSize, c.T1, c.Buffers, c.Policy = "mem:8MiB", page, 8*page, 8*page, "bypass{t1=clock}"
+	m, err := tritier.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := tritier.NewArray[uint64](t.Context(), m, "a", 4*page/8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := a.Pin(t.Context(), 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	begun := make(chan struct{})
+	wait.Go(func() {
+		close(begun)
+		for {
+			values, addresses := p.Values(), p.Addresses()
+			m.Stats()
+			m.Describe()
+			m.ServiceCPU()
+			if values == nil && addresses == nil {
+				return
+			}
+		}
+	})
+	<-begun
+	if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wait.Wait()
+	tritier.Frames(m)
+}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,25 +26,69 @@ const EnvPrefix = "TRITIER_"
 const maxConfigFile = 1 << 20
 
 // LoadConfig reads a YAML file over c: fields that it names are set, others stay. An
-// unknown field is an error. Set c from the environment afterwards, and flags last.
+// unknown field is an error, and so is a value that a flag would not take; all are reported
+// together, as a *ConfigError, and c stays as it was. Set c from the environment afterwards, and flags last.
 func (c *Config) LoadConfig(path string) error {
 	data, err := smallfile.Read(path, maxConfigFile)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	var holds any
-	if err := yaml.Unmarshal(data, &holds); err == nil && holds == nil {
-		return nil // nothing but comments, which decoding would take for an empty Config
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.DisallowUnknownField())
-	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+	var values map[string]any
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	if err := d.Decode(&values); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("configuration: %s: %w", path, err)
 	}
 	var more any
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("configuration: %s: it has more than one document", path)
 	}
+	next := *c
+	if bad := next.set(values); bad != nil {
+		return fmt.Errorf("%s: %w", path, &ConfigError{bad})
+	}
+	*c = next
 	return nil
+}
+
+// set sets the fields that a file names. The decoder itself would make 1 of 1.5 threads, and
+// end at the first value that it cannot read.
+func (c *Config) set(values map[string]any) (bad []error) {
+	fields := map[string]reflect.Value{}
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		if name := fieldName(v.Type().Field(i)); name != "" {
+			fields[name] = v.Field(i)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		field, known := fields[name]
+		text, single := scalar(values[name])
+		switch {
+		case !known:
+			bad = append(bad, fmt.Errorf("unknown field %q: there are %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
+		case values[name] == nil: // named, but not set
+		case !single:
+			bad = append(bad, fmt.Errorf("%s: want a single value, not a list or mapping", name))
+		default:
+			if err := setField(field, text); err != nil {
+				bad = append(bad, fmt.Errorf("%s: %q: %w", name, text, err))
+			}
+		}
+	}
+	return bad
+}
+
+// scalar is a value of a file as a flag's would be written.
+func scalar(v any) (text string, ok bool) {
+	switch x := v.(type) {
+	case string:
+		return x, true
+	case float64: // without an exponent, which a large one would get
+		return strconv.FormatFloat(x, 'f', -1, 64), true
+	case bool, int, int64, uint64:
+		return fmt.Sprint(x), true
+	}
+	return "", false
 }
 
 // LoadEnv sets the fields for which lookup, os.LookupEnv for example, finds a variable:
@@ -87,31 +133,35 @@ func setField(v reflect.Value, text string) error {
 		return p.UnmarshalText([]byte(text))
 	case *time.Duration:
 		d, err := time.ParseDuration(text)
-		if err == nil {
-			*p = d
+		if err != nil {
+			return errors.New("want a duration, such as 30s")
 		}
-		return err
+		*p = d
+		return nil
 	case *string:
 		*p = text
 		return nil
 	case *bool:
 		b, err := strconv.ParseBool(text)
-		if err == nil {
-			*p = b
+		if err != nil {
+			return errors.New("want true or false")
 		}
-		return err
+		*p = b
+		return nil
 	case *int:
 		n, err := strconv.Atoi(text)
-		if err == nil {
-			*p = n
+		if err != nil {
+			return errors.New("want a whole number")
 		}
-		return err
+		*p = n
+		return nil
 	case *uint64:
 		n, err := strconv.ParseUint(text, 0, 64)
-		if err == nil {
-			*p = n
+		if err != nil {
+			return errors.New("want a whole number from 0 to 2^64-1")
 		}
-		return err
+		*p = n
+		return nil
 	}
 	return fmt.Errorf("a %v cannot be set", v.Type())
 }

@@ -94,6 +94,7 @@ func TestConfigFaults(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	testFileValues(t)
 	var c tritier.Config
 	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), writeFile(t, strings.Repeat("#", 1<<20+1))} {
 		if err := c.LoadConfig(path); err == nil {
@@ -110,5 +111,30 @@ func TestConfigFaults(t *testing.T) {
 	var bad *tritier.ConfigError
 	if !errors.As(err, &bad) || len(bad.Violations) < 8 || !strings.Contains(err.Error(), "TRITIER_T1") {
 		t.Errorf("%v", err)
+	}
+}
+
+// testFileValues: a file's value is one that a flag takes, or refused by the field's name, with all
+// others that are, and nothing is set then.
+func testFileValues(t *testing.T) {
+	t.Helper()
+	text := "t1: [1]\nt2: -1\nthreads: 1.5\nretries: 1e2\nseed: -1\ncreate: maybe\ntimeout: 5\nbuffers: {a: b}\nt3: 1\nforce: true\n"
+	c := everyValue
+	err := c.LoadConfig(writeFile(t, text))
+	var bad *tritier.ConfigError
+	if !errors.As(err, &bad) || len(bad.Violations) != 9 || !reflect.DeepEqual(c, everyValue) {
+		t.Errorf("%v, %+v", err, c)
+	}
+	for _, want := range []string{"c.yaml", "t1: want a single value", "t2: ", `threads: "1.5": want a whole number`, "retries: ", "seed: ", "create: ", "timeout: ", "buffers: ", `unknown field "t3"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+	c = everyValue
+	text = "threads: '4'\nretries: 10.0\nseed: 0x10\ngpu: 0\nt1: ~\nt2: 0\ncreate: false\ntimeout: 1m\n"
+	want := everyValue
+	want.Threads, want.Retries, want.Seed, want.GPU, want.T2, want.Create, want.Timeout = 4, 10, 16, "0", 0, false, time.Minute
+	if err := c.LoadConfig(writeFile(t, text)); err != nil || !reflect.DeepEqual(c, want) {
+		t.Errorf("%v\n%+v, want\n%+v", err, c, want)
 	}
 }

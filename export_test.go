@@ -21,5 +21,8 @@ func UseBackend(b cuda.Backend) (undo func()) {
 	return func() { openDriver = was }
 }
 
+// Frames looks at T1 as a reader of pins does that a Close has overtaken.
+func Frames(m *Memory) (uint64, []byte) { return m.eng.frames() }
+
 // Copies is what Stats says of pages by direction and way.
 var Copies = copies

@@ -2,13 +2,13 @@ package tritier
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/tritier/tritier/internal/smallfile"
 )
@@ -45,12 +45,11 @@ func WriteHeaders(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	var errs []error
-	for name, data := range all {
-		if !strings.HasSuffix(name, ".cuh") {
-			continue
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		// What stops one, a full disk for instance, stops the rest, and is said once.
+		if err := smallfile.Replace(filepath.Join(dir, name), all[name]); err != nil {
+			return err
 		}
-		errs = append(errs, smallfile.Replace(filepath.Join(dir, name), data))
 	}
-	return errors.Join(errs...)
+	return nil
 }

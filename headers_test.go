@@ -29,6 +29,7 @@ func TestWriteHeaders(t *testing.T) {
 	if err := tritier.WriteHeaders(filepath.Join(dir, "tier.cuh")); err == nil {
 		t.Error("a file is taken for a folder")
 	}
+	testHeadersErrorOnce(t)
 	source := filepath.Join(dir, "user.cu")
 	if err := os.WriteFile(source, []byte(userKernel), 0o600); err != nil {
 		t.Fatal(err)
@@ -48,5 +49,24 @@ func TestWriteHeaders(t *testing.T) {
 		if out, err := exec.Command(bin, c[1:]...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", c, err, out)
 		}
+	}
+}
+
+// testHeadersErrorOnce: what stops every header is one error, of the first, and not one of each.
+func testHeadersErrorOnce(t *testing.T) {
+	t.Helper()
+	all, err := tritier.Headers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name := range all {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = tritier.WriteHeaders(dir)
+	if err == nil || !strings.Contains(err.Error(), "acquire.cuh: is a folder") || strings.Count(err.Error(), ".cuh") != 1 {
+		t.Errorf("headers that are all in the way of folders: %v", err)
 	}
 }

@@ -20,6 +20,8 @@ type onHost struct {
 	t3    *tier3
 	mem   *host.Memory
 	whyT1 string // why T1 is where it is
+	base  uint64 // of T1, for the GPU
+	bytes []byte // of T1, if the CPU reaches it; base and bytes never change, since readers of pins take no lock
 	seen  *observer
 	told  atomic.Uint64 // events
 
@@ -42,7 +44,7 @@ func (o *onHost) open(v *volume.Volume) (err error) {
 	if o.tiers, o.whyT1, err = openTiers(p, frames, t2+spares); err != nil {
 		return err
 	}
-	o.eng = o.tiers.eng
+	o.eng, o.base, o.bytes = o.tiers.eng, o.tiers.t1.Address(), o.tiers.t1.Bytes()
 	if o.t3, err = newTier3(v, o.tiers.t2.Bytes(), p.Timeout); err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func (o *onHost) unpin(a *openArray, pages []uint64, _ []int32) error {
 	return nil
 }
 
-func (o *onHost) frames() (uint64, []byte) { return o.tiers.t1.Address(), o.tiers.t1.Bytes() }
+func (o *onHost) frames() (uint64, []byte) { return o.base, o.bytes }
 
 func (o *onHost) flush(ctx context.Context) error { return o.mem.Flush(ctx) }
 func (o *onHost) check() error                    { return o.mem.Check() }

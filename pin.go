@@ -48,7 +48,7 @@ func (p *Pinned[T]) each(f func(at, elements uint64)) {
 }
 
 // Addresses are the addresses in T1 of the pieces of the range, one a page, in
-// order: GPU memory if T1 is. Kernels of the caller may read there until Unpin. None
+// order: GPU memory if T1 is. Kernels of the caller may read there until Unpin or Close. None
 // after the Memory's Close.
 func (p *Pinned[T]) Addresses() []uint64 {
 	if p.a.m.open() != nil {
@@ -60,7 +60,7 @@ func (p *Pinned[T]) Addresses() []uint64 {
 	return list
 }
 
-// Values are the pieces of the range, one a page, in order, to be read until Unpin;
+// Values are the pieces of the range, one a page, in order, to be read until Unpin or Close;
 // nil when T1 is GPU memory, or the Memory closed. A Write or Scatter to them meanwhile
 // changes them.
 func (p *Pinned[T]) Values() [][]T {

@@ -156,6 +156,7 @@ func openFile(ctx context.Context, p *parsed, i int, u drive.URI) (volume.Member
 	if err != nil {
 		return nil, err
 	}
+	p.hold(u)
 	return list[0], nil
 }
 

@@ -15,6 +15,7 @@ import (
 type madeFile struct {
 	path string
 	info fs.FileInfo
+	held bool // this Open has its lock
 }
 
 // checkFiles refuses files that hold something else than a store, before any of the store's
@@ -44,19 +45,29 @@ func (p *parsed) makeFile(u drive.URI) {
 	}
 	info, err := f.Stat()
 	if errors.Join(err, f.Close()) == nil {
-		p.made = append(p.made, madeFile{u.Path, info})
+		p.made = append(p.made, madeFile{path: u.Path, info: info})
 	}
 }
 
-// unmake removes the files that were made for an Open that fails with cause, unless
-// another process was quicker to use one. Call it before the members are closed: their
+// hold notes that a drive's file was opened, and is locked.
+func (p *parsed) hold(u drive.URI) {
+	for i := range p.made {
+		if p.made[i].path == u.Path {
+			p.made[i].held = true
+		}
+	}
+}
+
+// unmake removes the files that were made for an Open that fails with cause, but for one
+// that somebody else was quicker to lock. Call it before the members are closed: their
 // locks keep others off.
 func (p *parsed) unmake(cause error) error {
 	var locked *volume.LockedError
-	if errors.As(cause, &locked) {
-		return cause
-	}
+	taken := errors.As(cause, &locked)
 	for _, m := range p.made {
+		if taken && !m.held {
+			continue
+		}
 		if now, err := os.Lstat(m.path); err == nil && os.SameFile(now, m.info) {
 			cause = errors.Join(cause, os.Remove(m.path))
 		}

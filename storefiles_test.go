@@ -22,12 +22,16 @@ func TestFailedCreateLeavesNoFile(t *testing.T) {
 	if err := os.WriteFile(file("mine"), []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	used := "file:" + file("used") + "?size=8MiB"
+	defer closeMemory(t, open(t, tritier.Config{Store: used, Create: true, T1: 1 << 20, T2: 1 << 20}))
 	for what, c := range map[string]tritier.Config{
-		"a drive too small for a page": {Store: "file:" + file("a") + "?size=64KiB"},
-		"a second drive that fails":    {Store: "file:" + file("a") + "?size=8MiB,file:" + filepath.Join(dir, "absent", "b") + "?size=8MiB"},
-		"a drive that holds something": {Store: "file:" + file("a") + "?size=8MiB,file:" + file("mine") + "?size=8MiB"},
-		"a GPU that is not there":      {Store: "file:" + file("a") + "?size=8MiB", GPU: "9999"},
-		"kernels that have no GPU":     {Store: "file:" + file("a") + "?size=8MiB", GPU: "9999", Engine: tritier.EngineGPU},
+		"a file by two names":           {Store: "file:" + file("a") + "?size=8MiB,file:" + dir + "/./a?size=8MiB"},
+		"a second drive that is in use": {Store: "file:" + file("a") + "?size=8MiB," + used},
+		"a drive too small for a page":  {Store: "file:" + file("a") + "?size=64KiB"},
+		"a second drive that fails":     {Store: "file:" + file("a") + "?size=8MiB,file:" + filepath.Join(dir, "absent", "b") + "?size=8MiB"},
+		"a drive that holds something":  {Store: "file:" + file("a") + "?size=8MiB,file:" + file("mine") + "?size=8MiB"},
+		"a GPU that is not there":       {Store: "file:" + file("a") + "?size=8MiB", GPU: "9999"},
+		"kernels that have no GPU":      {Store: "file:" + file("a") + "?size=8MiB", GPU: "9999", Engine: tritier.EngineGPU},
 	} {
 		c.GPU, c.Create, c.T1, c.T2 = cmp.Or(c.GPU, "none"), true, 1<<20, 1<<20
 		m, err := tritier.Open(t.Context(), c)

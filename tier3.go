@@ -107,11 +107,14 @@ func (p *pending) Wait(ctx context.Context) error {
 }
 
 // late says whether a request that ended so may still be carried out, or keeps others
-// from its page because an earlier one may.
+// from its page because an earlier one may. A controller that has failed, or is not ready
+// any more, answers nothing either, and does so again only after a reset.
 func late(err error) bool {
 	var timeout *libnvm.TimeoutError
+	var fatal *libnvm.ControllerFatalError
+	var unready *libnvm.NotReadyError
 	var fenced *volume.FencedPageError
-	return errors.As(err, &timeout) || errors.As(err, &fenced)
+	return errors.As(err, &timeout) || errors.As(err, &fatal) || errors.As(err, &unready) || errors.As(err, &fenced)
 }
 
 // Recover resets the drives, so that nothing of earlier requests can land any more.

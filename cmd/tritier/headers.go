@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,8 +24,11 @@ Use headers and library of the same version: array_ref carries a version number.
   clang++-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_70 --cuda-feature=+ptx63 \
       -std=c++17 -O3 -I include -S -o mine.ptx mine.cu`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
+			if len(args) != 1 {
 				return fmt.Errorf("headers takes one folder, not %d", len(args))
+			}
+			if args[0] == "" {
+				return errors.New("headers: the folder has an empty name")
 			}
 			return nil
 		},

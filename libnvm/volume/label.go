@@ -143,7 +143,9 @@ func (l *label) plan(smallest int64) error {
 		}
 	}
 	if lo == 0 || !fits(lo) {
-		return fmt.Errorf("volume: the smallest member has %d bytes, too few for one page of %d and the metadata: use a larger one, or smaller pages", smallest, l.PageSize)
+		fits(1)
+		return fmt.Errorf("volume: the smallest member has %d bytes, but one page of %d and the metadata take %d: use a larger one, or smaller pages",
+			smallest, l.PageSize, l.DataOffset+uint64(l.PageSize))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -447,10 +448,14 @@ func TestPlanFits(t *testing.T) {
 		if l.Checksums == 1 {
 			l.LogHalf = 4096 * rapid.Uint64Range(1, 256).Draw(t, "log")
 		}
-		size := rapid.Int64Range(0, 1<<44).Draw(t, "size")
+		size := rapid.OneOf(rapid.Int64Range(0, 1<<44), rapid.Int64Range(0, 32<<20)).Draw(t, "size")
 		if err := l.plan(size); err != nil {
 			if size > 64<<20 {
 				t.Fatalf("%d bytes are too few? %v", size, err)
+			}
+			var least int64
+			if _, scan := fmt.Sscanf(err.Error()[strings.Index(err.Error(), "take"):], "take %d:", &least); scan != nil || least <= size || l.plan(least) != nil || l.plan(least-1) == nil {
+				t.Fatalf("%d bytes are not the least that do: %v", least, err)
 			}
 			return
 		}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func openFault(path string, err error) *Error {
 	if ended(err) {
 		what = "opening it was ended"
 	}
-	return &Error{Path: path, Offset: -1, What: what, Err: err}
+	return &Error{Path: cmp.Or(path, `""`), Offset: -1, What: what, Err: err}
 }
 
 // New reads a trace from r; path is for messages and as a hint to the format.
