@@ -10,25 +10,33 @@ import (
 // parallel calls f for parts of [0, n) from as many goroutines as there are processors,
 // until ctx ends. What f computes must not depend on the others.
 func parallel(ctx context.Context, n, part uint64, f func(low, high uint64)) error {
-	workers := min(uint64(runtime.GOMAXPROCS(0)), (n+part-1)/part)
-	if workers <= 1 {
-		if n > 0 && ctx.Err() == nil {
-			f(0, n)
+	type none struct{}
+	return workers(ctx, n, part, func() none { return none{} }, func(_ none, low, high uint64) { f(low, high) }, func(none) {})
+}
+
+// workers is parallel where each goroutine has something of its own, from start, which it
+// hands over to end. start and end are called by several at once.
+func workers[S any](ctx context.Context, n, part uint64, start func() S, f func(s S, low, high uint64), end func(S)) error {
+	var next atomic.Uint64
+	work := func() {
+		s := start()
+		for ctx.Err() == nil {
+			low := next.Add(part) - part
+			if low >= n {
+				break
+			}
+			f(s, low, min(low+part, n))
 		}
+		end(s)
+	}
+	count := min(uint64(runtime.GOMAXPROCS(0)), (n+part-1)/part)
+	if count <= 1 {
+		work()
 		return ctx.Err()
 	}
-	var next atomic.Uint64
 	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				low := next.Add(part) - part
-				if low >= n {
-					return
-				}
-				f(low, min(low+part, n))
-			}
-		})
+	for range count {
+		all.Go(work)
 	}
 	all.Wait()
 	return ctx.Err()
