@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:fb9975d4c75b7785aaf518a898a67549f062aff2d7b02c875c8addedc2547745
+// sha256:2b4faaaf386f00c03fa25df20d2d573aabc21b815053411ed2ebb351f63663c3
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:a940905ab574770778eeb675879b314173108cdbbe5b1ca0c31cbf54ad413c7b
+// sha256:4027eca66cac7add2edc07f6af29ee5f911dfa88d62ebe6d7d6c91ccc7d904b3
 //
 //go:embed each.ptx
 var eachKernelsEachSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:5c733e7da5c4b97f71801ace2ec325d5c3465f889f0b163ecf4fb027c87bb017
+// sha256:bedf2ea944843069c62cee24e3f354d405983fa1f2ab0538ad7f0e48e1165967
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:b1f0350ef25fbe12cc240935619172bbb858bc75863447328e2f064484102c37
+// sha256:48f6ce58c37118c20663949541a1020da0003cda6c668cd0c6b60a7b50ade088
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

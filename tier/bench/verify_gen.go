@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:f052d729520d0c99da3bb0e84626b821481a4ce3cd218125bcdaadb0276c7ec9
+// sha256:d8d7de0facb7e516b6506ed430a8a1cb2114cf9a5da741eff4b2309bf2967bcb
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

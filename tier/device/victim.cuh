@@ -129,7 +129,7 @@ TRITIER_DEVICE bool scan_window(const G& g, const Context<S>& t, Scan* s, Victim
     uint32_t open = by_rank(g, in && kind == kOpen);
     Passed p{0, open != 0 ? lowest_bit(open) + 1 : width, open != 0};
     if (!own && !one && !pass_to(g, t, hand, width, open, &p)) {
-        s->looked++; // so that the turn ends, and with it the patience, also where others are always faster
+        s->looked += width; // so that the turn ends, and with it the patience, also where others are always faster
         s->moving++;
         return false;
     }

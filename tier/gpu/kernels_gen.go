@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:b2833c7f0588d2ae9c36cd68c820c1654cd2e0ae3e1960b66700414bff696ce8
+// sha256:4f9a7e425304763e7a17b4744cc72d96d686783df11493ded185448c364d9f79
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

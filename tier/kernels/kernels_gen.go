@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:96de707594f28d03b7f02e98c180a232299fae1f4caf282cd08dcc17ba4fa3f3
+// sha256:2e780c52cff4bcc6a1a21c2f6dc7ec6f896bd7ab8ca5426b379e88db007f5363
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

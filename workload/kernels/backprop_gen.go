@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c60abc65ac88aacb74b8e78aa57320a14ca2c0a29d287e08e6966116b38acf9c
+// sha256:24fe8212ee874e17cff4950d65c4bf9a6242a24ed448e1069f95b94e3913915d
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

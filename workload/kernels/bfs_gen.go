@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:6a5a9260235822163df8244043f3e24c9f0c76d72b45de4da9623ec0911e1435
+// sha256:1fe781805c66c9ee787e8f77e76d78740b2e8c4c99586ef5f4ed0a392d9390e2
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:d98cd7e2632d298bc7f453118cfbb11b60a4537e5647a0bd559388e23bd1cba7
+// sha256:75dd3cec0003a3542382a0909776ee959d7a4bf821c71d5561abe3380af8ba0e
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

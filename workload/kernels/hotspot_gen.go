@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:bd914e124347967e42117f74ccee6ba78df007a31c23abf9c79a0d79ac1a2218
+// sha256:7d1b4987a3ebc4e83c993d3b866c1afd5af8dda3e27f095ad8f8df4a4080bc5e
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

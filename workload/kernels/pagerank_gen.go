@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:cf7a9f4594ae64b7ec77d006c700dd134b4f0c6f60575b67bb8277710249edfa
+// sha256:999ab207f3165934a40031d3215c49f723dab1eb5fe534ea1e81feb3c2ddf858
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:642a3b453d58151f91ae3c75cf96d451d1df88fc8d72f1515696e76141156565
+// sha256:482e5e3f5d025e5fb269c7187d4b6d5c936e602267b4659b47e8b0a4dfbb7561
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:26d478d5d8bb867d8715b5e6830354f409cf8f7d836dbb521ea63093d30db24f
+// sha256:ee11d8f23262778d6d56f73697a0867cc129c117d2fb617a58d0ca18ccf016df
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

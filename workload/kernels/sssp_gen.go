@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ffbf824bd1984556b065f79d177bb2e0a5a47e19ce0ab83afb88d32b23782cdf
+// sha256:8b94375dfb2cbb8ef3fc669b9d91723fd76195468e196756052776020617708b
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

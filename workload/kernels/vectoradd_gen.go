@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:c8705694f164d6507436670e0bfb0b760cf5697e65749a16876908ddc75ffb40
+// sha256:1ebc59a0746cadf667f2885ec431e034b0450a9e3db3ed9a30a8dc18731506e8
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte

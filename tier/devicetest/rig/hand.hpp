@@ -91,7 +91,7 @@ struct Turn {
             w.problems.report("hand: other pages were taken, or in another order");
         }
         uint64_t passed = w.hot()->hand - first;
-        // Who has found others faster has looked once in vain.
+        // Who has found others faster has looked in vain.
         if (passed > frames || looked < passed || (groups == 1 && looked != passed)) {
             w.problems.report("hand: it passed %llu of %u frames, of which %llu were looked at", (unsigned long long)passed, frames, (unsigned long long)looked);
         }

@@ -2,7 +2,7 @@
 // built by g++. Each thread stands for a warp of one lane, or for a lane of a warp.
 //
 // Go's build cache sees this file and not what it includes: who changes that raises the
-// revision, or the old kernels stay in use. Revision 45.
+// revision, or the old kernels stay in use. Revision 46.
 #include <atomic>
 #include <cstring>
 #include <deque>
