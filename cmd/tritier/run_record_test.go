@@ -87,6 +87,15 @@ func TestRecordOnGPU(t *testing.T) {
 		}
 		if reuse, ok := row["reuse"].(map[string]any); ok != (policy == "gmt-reuse") || ok && (reuse["samples"].(float64) == 0 || row["simulated_placer"] == nil) {
 			t.Errorf("reuse: %v; simulated: %v", reuse, row["simulated_placer"])
+		} else if ok {
+			placer := reuse["placer"].(map[string]any)
+			predicted, evicted := placer["first"].(float64), live["evictions"].(float64)
+			for _, n := range placer["predicted"].([]any) {
+				predicted += n.(float64)
+			}
+			if predicted != evicted || placer["kept"] != live["keeps"] {
+				t.Errorf("%v evictions and %v keeps: %v", evicted, live["keeps"], placer)
+			}
 		}
 		if !strings.Contains(text, "accesses of "+policy+"; replayed by the simulator, ") || strings.Contains(text, "DIFFER") || strings.Contains(text, "MISSING") {
 			t.Errorf("%s", text)

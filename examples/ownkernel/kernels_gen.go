@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:2b4faaaf386f00c03fa25df20d2d573aabc21b815053411ed2ebb351f63663c3
+// sha256:ed09cd065b5a7564a334d49afd82086ee7735783f02b5e85db0acb1925a207d9
 //
 //go:embed histogram.ptx
 var kernelsHistogramSm70 []byte

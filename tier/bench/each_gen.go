@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4027eca66cac7add2edc07f6af29ee5f911dfa88d62ebe6d7d6c91ccc7d904b3
+// sha256:101defd8eb03ace1e70467169c810a96f1fbb5d2aafdf960e614a36434aca504
 //
 //go:embed each.ptx
 var eachKernelsEachSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:bedf2ea944843069c62cee24e3f354d405983fa1f2ab0538ad7f0e48e1165967
+// sha256:0ebfc42401e11212d3cbe4ccda0b9ddffdcec8168ff6f336dd985111a86ef59d
 //
 //go:embed faults.ptx
 var faultKernelsFaultsSm70 []byte

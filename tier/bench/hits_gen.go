@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:48f6ce58c37118c20663949541a1020da0003cda6c668cd0c6b60a7b50ade088
+// sha256:50b7a0669fe70b697b1f73ba4b37f5d0cce53f577c2e9078f2c565176ac2e065
 //
 //go:embed hits.ptx
 var hitKernelsHitsSm70 []byte

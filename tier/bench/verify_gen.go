@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:d8d7de0facb7e516b6506ed430a8a1cb2114cf9a5da741eff4b2309bf2967bcb
+// sha256:47275f51e31fee53a0475eba16536df069f9c40c87ab4d74c1c318584df2ebff
 //
 //go:embed verify.ptx
 var verifyKernelsVerifySm70 []byte

@@ -1,6 +1,7 @@
 // Victims of T1: the hand goes round the frames, and the first page that nobody
 // pins and whose reference bit is clear leaves. Every group moves the one hand
-// by a ticket of its own, so that none waits for another.
+// itself, twice by a ticket for a frame and then over what it has looked at, so
+// that none waits for another.
 #pragma once
 
 #include "pool.cuh"

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:4f9a7e425304763e7a17b4744cc72d96d686783df11493ded185448c364d9f79
+// sha256:c413428807747af1b9ff43d6265c2ba4706d9b3524de66ea4484bbe48b63965a
 //
 //go:embed access.ptx
 var kernelsAccessSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/tier/layout"
 )
 
-// sha256:2e780c52cff4bcc6a1a21c2f6dc7ec6f896bd7ab8ca5426b379e88db007f5363
+// sha256:2b87db37f169967b12591276da0ac91c1945de09b41ed927013f64af13be6bff
 //
 //go:embed every.ptx
 var kernelsEverySm70 []byte

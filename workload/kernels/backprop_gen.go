@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:24fe8212ee874e17cff4950d65c4bf9a6242a24ed448e1069f95b94e3913915d
+// sha256:051346d5de777c2bbbc64a89e6ce8ff2c6a8732a430282e563e6eb8b1e8e84fc
 //
 //go:embed backprop.ptx
 var backpropBackpropSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1fe781805c66c9ee787e8f77e76d78740b2e8c4c99586ef5f4ed0a392d9390e2
+// sha256:242011c55f5bf449bbc12b1b4d5cebe0191e17725f44fa96002a7f94754d8b12
 //
 //go:embed bfs.ptx
 var bFSBfsSm70 []byte

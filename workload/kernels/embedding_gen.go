@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:75dd3cec0003a3542382a0909776ee959d7a4bf821c71d5561abe3380af8ba0e
+// sha256:ce49a0b39632cd5ba7603a110e3233cd8a1a41eaf165b5464a8110095cc53ff3
 //
 //go:embed embedding.ptx
 var embeddingEmbeddingSm70 []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:7d1b4987a3ebc4e83c993d3b866c1afd5af8dda3e27f095ad8f8df4a4080bc5e
+// sha256:38df61b7aa4f5d67d7a97b31486a4ea21058e57674105bcae217aa847d7c5055
 //
 //go:embed hotspot.ptx
 var hotspotHotspotSm70 []byte

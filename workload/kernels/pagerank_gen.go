@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:999ab207f3165934a40031d3215c49f723dab1eb5fe534ea1e81feb3c2ddf858
+// sha256:ffa234dce19814247397a90510042ac3658aa40fe0f9443dbbf4b36c3c1e7b84
 //
 //go:embed pagerank.ptx
 var pagerankPagerankSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:482e5e3f5d025e5fb269c7187d4b6d5c936e602267b4659b47e8b0a4dfbb7561
+// sha256:48bdb0ca7a6c2f266250af8c20cbd2d3d13d07fff31331d6e31f6db09ececb99
 //
 //go:embed pathfinder.ptx
 var pathfinderPathfinderSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:ee11d8f23262778d6d56f73697a0867cc129c117d2fb617a58d0ca18ccf016df
+// sha256:9e736612ce1c02000a62eb28fbc885a660433bf581ddfe2c41fcf958676325ae
 //
 //go:embed srad.ptx
 var sradSradSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:8b94375dfb2cbb8ef3fc669b9d91723fd76195468e196756052776020617708b
+// sha256:87a3bebc5e1d4e1d7a3d0fd88568caf6187e3b3e7c39c151a9d8518876cc336f
 //
 //go:embed sssp.ptx
 var sSSPSsspSm70 []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tritier/tritier/cuda"
 )
 
-// sha256:1ebc59a0746cadf667f2885ec431e034b0450a9e3db3ed9a30a8dc18731506e8
+// sha256:d28e5653582628a1513569698b475677a81c8d342236e3df27b019f1cf48615a
 //
 //go:embed vectoradd.ptx
 var vectorAddVectoraddSm70 []byte
