@@ -24,9 +24,9 @@
 #   KEEP_TRACES  1: leave the traces in DIR, for tritier replay (some hundred MB each)
 #
 # On an H200 with 16 cores a run takes about 12 s with opening, filling and checking, beside
-# 1 to 6 s of its kernels (embedding-gather half a minute), reference results up to 11 s and
-# a graph to generate, once a command, more: the whole table about 25 minutes. REPEAT=0 takes
-# half of that: fill once so, then without.
+# 1 to 6 s of its kernels (embedding-gather 22 to 43 s) and, once a command, reference results
+# of up to 16 s or a graph to generate, 20 GiB about a minute: with REPEAT=0 the six programs
+# without a graph took 482 s. Fill once so, then without.
 #
 # Host memory: the store (25 GiB), T2 (8 GiB), and the reference result, for backprop
 # about 31 GiB while it is computed, once a command; searches are checked by what proves a
