@@ -25,7 +25,7 @@
 #
 # On an H200 with 16 cores a run takes about 12 s with opening, filling and checking, beside
 # 1 to 6 s of its kernels (embedding-gather 22 to 43 s) and, once a command, reference results
-# of up to 16 s or a graph to generate, 20 GiB about a minute: with REPEAT=0 the six programs
+# of up to 16 s or a graph to generate, 20 GiB reckoned at a minute: with REPEAT=0 the six programs
 # without a graph took 482 s. Fill once so, then without.
 #
 # Host memory: the store (25 GiB), T2 (8 GiB), and the reference result, for backprop
