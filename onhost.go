@@ -33,7 +33,8 @@ type onHost struct {
 func openOnHost(p *parsed, v *volume.Volume) (*onHost, error) {
 	o := &onHost{cfg: p}
 	if err := o.open(v); err != nil {
-		return nil, errors.Join(err, o.release(func() error { return nil }))
+		_, failed := o.release(func() error { return nil })
+		return nil, errors.Join(err, failed)
 	}
 	return o, nil
 }
@@ -159,21 +160,22 @@ func (o *onHost) finish(ctx context.Context) error {
 
 // release frees what was opened, the last first. Memory that drives may still use
 // stays, and release can be called again.
-func (o *onHost) release(closeStore func() error) error {
+func (o *onHost) release(closeStore func() error) (all bool, err error) {
 	if o.t3 == nil {
-		if err := closeStore(); err != nil {
-			return err
-		}
-	} else if err := o.t3.close(closeStore); err != nil {
-		return err
+		all, err = closed(closeStore)
+	} else {
+		all, err = o.t3.close(closeStore)
+	}
+	if !all {
+		return false, err
 	}
 	o.t3 = nil
-	err := o.rest.free() // which drives that are closed read no more
+	err = joinClose(err, o.rest.free) // which drives that are closed read no more
 	if o.tiers != nil {
 		err = joinClose(err, o.tiers.Close)
 		o.tiers = nil
 	}
-	return err
+	return true, err
 }
 
 func (o *onHost) describe(d *Description) {

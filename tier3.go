@@ -168,9 +168,10 @@ func (t *tier3) name(id int) string {
 
 // close gives everything back, and closes the store in between by closeStore. A drive
 // that may still use the slots is reset first; if that fails, the end of its controller
-// ends that too.
-func (t *tier3) close(closeStore func() error) error {
-	err := t.freed()
+// ends that too. all says that nothing stays open and that no drive uses the slots, whatever
+// the store complains of.
+func (t *tier3) close(closeStore func() error) (all bool, err error) {
+	err = t.freed()
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
 		defer cancel()
@@ -178,19 +179,26 @@ func (t *tier3) close(closeStore func() error) error {
 		err = t.freed()
 	}
 	if t.q != nil {
-		return err // a batch has not ended
+		return false, err // a batch has not ended
 	}
-	if t.slots == nil {
-		return closeStore()
+	all, err = closed(closeStore)
+	if !all || t.slots == nil {
+		return all, err
 	}
+	if failed := t.slots.Free(); failed != nil {
+		return false, errors.Join(err, failed)
+	}
+	t.slots = nil
+	return true, err
+}
+
+// closed closes a store, and says whether it is closed: one that could not write its own last
+// words is, and says nothing of them when it is closed again.
+func closed(closeStore func() error) (bool, error) {
 	if err := closeStore(); err != nil {
-		return err
+		return closeStore() == nil, err
 	}
-	err = t.slots.Free()
-	if err == nil {
-		t.slots = nil
-	}
-	return err
+	return true, nil
 }
 
 // freed closes what is still open, as far as it goes.
