@@ -27,7 +27,7 @@ type onHost struct {
 
 	rest   *salvage      // that a Close has begun
 	saved  atomic.Uint64 // pages, by a salvage
-	resets atomic.Uint64 // of the drives, by a salvage
+	resets atomic.Uint64 // of the drives, by a salvage, or by t3 itself
 }
 
 func openOnHost(p *parsed, v *volume.Volume) (*onHost, error) {
@@ -46,7 +46,7 @@ func (o *onHost) open(v *volume.Volume) (err error) {
 		return err
 	}
 	o.eng, o.base, o.bytes = o.tiers.eng, o.tiers.t1.Address(), o.tiers.t1.Bytes()
-	if o.t3, err = newTier3(v, o.tiers.t2.Bytes(), p.Timeout); err != nil {
+	if o.t3, err = newTier3(v, o.tiers.t2.Bytes(), p.Timeout, &o.resets); err != nil {
 		return err
 	}
 	h := host.Options{PageSize: int(p.PageSize), T1: frames, T2: t2, Spares: spares, Policy: p.policy, Seed: p.Seed,
