@@ -48,6 +48,9 @@ func TestFatalDrive(t *testing.T) {
 			if n.Load() < nth {
 				t.Errorf("only %d commands, none of which failed", n.Load())
 			}
+			if s := m.Stats(); s.Recoveries == 0 || op == opFlush && s.Recoveries != 1 {
+				t.Errorf("%d recoveries are counted", s.Recoveries)
+			}
 			compare(t, a, want)
 			closeMemory(t, m)
 		})

@@ -140,6 +140,9 @@ func TestLostMetadata(t *testing.T) {
 			if n.Load() == 0 {
 				t.Error("nothing was lost")
 			}
+			if s := m.Stats(); s.Recoveries != 1 {
+				t.Errorf("%d recoveries are counted", s.Recoveries)
+			}
 			if d := time.Since(begun); d > 40*time.Second {
 				t.Errorf("it took %v", d)
 			}

@@ -312,30 +312,31 @@ func (o *onDevice) finish(ctx context.Context) error {
 	return err
 }
 
-func (o *onDevice) release(closeStore func() error) error {
+func (o *onDevice) release(closeStore func() error) (all bool, err error) {
 	if s, err := o.count(); err == nil {
 		o.last.Store(&s)
 	}
-	err := o.e.Close()
+	err = o.e.Close()
 	var held *bamio.HeldError
 	switch {
 	case errors.As(err, &held):
 		err = nil // for now
-	case err != nil && !errors.Is(err, gpu.ErrObserver):
-		return err // kernels may still run: nothing may go
+	case err != nil && !o.e.Closed():
+		return false, err // kernels may still run: nothing may go
 	}
 	for _, a := range o.arrays {
 		err = joinClose(err, a.v.Close)
 	}
 	o.arrays = nil
-	err = joinClose(err, closeStore)
-	err = joinClose(err, o.rest.free)
+	all, failed := closed(closeStore)
+	err = joinClose(errors.Join(err, failed), o.rest.free)
 	if held != nil { // drives that are closed move no data any more
-		if again := o.e.Close(); again != nil {
-			return errors.Join(err, again)
+		again := o.e.Close()
+		if err = errors.Join(err, again); !o.e.Closed() {
+			return false, err
 		}
 	}
-	return joinClose(err, o.ctx.Close)
+	return all, joinClose(err, o.ctx.Close)
 }
 
 func (o *onDevice) describe(d *Description) {

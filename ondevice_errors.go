@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tritier/tritier/bamio"
+	"github.com/tritier/tritier/libnvm"
 	"github.com/tritier/tritier/libnvm/volume"
 	"github.com/tritier/tritier/tier/gpu"
 )
@@ -55,20 +56,46 @@ func (o *onDevice) pageErrors(failed *gpu.AccessError, own bool) []*PageError {
 }
 
 // explained adds to a drive's status what the system says of the files that software drives
-// serve, as volume's queues do for the CPU: kernels have the status alone.
+// serve, as volume's queues do for the CPU, and to the want of one how the drive has failed: kernels
+// have the status alone.
 func explained(err error, members ...volume.Member) error {
 	var status *bamio.StatusError
 	if !errors.As(err, &status) {
+		if errors.Is(err, gpu.ErrNotSent) || errors.Is(err, gpu.ErrFenced) {
+			return blamed(err, bamio.QueueFailed, members)
+		}
 		return err
 	}
 	if _, answered := status.Status.NVMe(); !answered {
-		return err
+		return blamed(err, status.Status, members)
 	}
 	for _, m := range members {
 		if h, ok := m.(volume.HostErrorer); ok {
 			if host := h.HostError(); host != nil {
 				err = fmt.Errorf("%w; the host says: %w", err, host)
 			}
+		}
+	}
+	return err
+}
+
+// blamed adds to what was not answered the drives that say themselves that they have failed, or
+// are gone: kernels know only that they have nothing to wait for.
+func blamed(err error, st bamio.Status, members []volume.Member) error {
+	for _, m := range members {
+		n, ok := m.(volume.NVMeMember)
+		if !ok {
+			continue
+		}
+		c, _ := n.NVMe()
+		health := c.Health()
+		if health == nil {
+			continue
+		}
+		err = fmt.Errorf("%w; %w", err, &bamio.DriveError{Drive: m.Name(), Status: st, Err: health})
+		var gone *libnvm.DeviceGoneError
+		if !errors.As(health, &gone) {
+			err = fmt.Errorf("%w: Close does that, and writes what T1 and T2 have; open the store anew then", err)
 		}
 	}
 	return err

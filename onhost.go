@@ -27,13 +27,14 @@ type onHost struct {
 
 	rest   *salvage      // that a Close has begun
 	saved  atomic.Uint64 // pages, by a salvage
-	resets atomic.Uint64 // of the drives, by a salvage
+	resets atomic.Uint64 // of the drives, by a salvage, or by t3 itself
 }
 
 func openOnHost(p *parsed, v *volume.Volume) (*onHost, error) {
 	o := &onHost{cfg: p}
 	if err := o.open(v); err != nil {
-		return nil, errors.Join(err, o.release(func() error { return nil }))
+		_, failed := o.release(func() error { return nil })
+		return nil, errors.Join(err, failed)
 	}
 	return o, nil
 }
@@ -45,7 +46,7 @@ func (o *onHost) open(v *volume.Volume) (err error) {
 		return err
 	}
 	o.eng, o.base, o.bytes = o.tiers.eng, o.tiers.t1.Address(), o.tiers.t1.Bytes()
-	if o.t3, err = newTier3(v, o.tiers.t2.Bytes(), p.Timeout); err != nil {
+	if o.t3, err = newTier3(v, o.tiers.t2.Bytes(), p.Timeout, &o.resets); err != nil {
 		return err
 	}
 	h := host.Options{PageSize: int(p.PageSize), T1: frames, T2: t2, Spares: spares, Policy: p.policy, Seed: p.Seed,
@@ -159,21 +160,22 @@ func (o *onHost) finish(ctx context.Context) error {
 
 // release frees what was opened, the last first. Memory that drives may still use
 // stays, and release can be called again.
-func (o *onHost) release(closeStore func() error) error {
+func (o *onHost) release(closeStore func() error) (all bool, err error) {
 	if o.t3 == nil {
-		if err := closeStore(); err != nil {
-			return err
-		}
-	} else if err := o.t3.close(closeStore); err != nil {
-		return err
+		all, err = closed(closeStore)
+	} else {
+		all, err = o.t3.close(closeStore)
+	}
+	if !all {
+		return false, err
 	}
 	o.t3 = nil
-	err := o.rest.free() // which drives that are closed read no more
+	err = joinClose(err, o.rest.free) // which drives that are closed read no more
 	if o.tiers != nil {
 		err = joinClose(err, o.tiers.Close)
 		o.tiers = nil
 	}
-	return err
+	return true, err
 }
 
 func (o *onHost) describe(d *Description) {

@@ -28,9 +28,9 @@ type orchestrator interface {
 	check() error
 	// finish flushes and refuses all work after.
 	finish(ctx context.Context) error
-	// release frees everything and closes the store, when nothing uses it any more. An
-	// error means that some of it stays, and release can be called again.
-	release(closeStore func() error) error
+	// release frees everything and closes the store, when nothing uses it any more. all says
+	// whether it did, whatever it complains of; if not, some of it stays, and release can be called again.
+	release(closeStore func() error) (all bool, err error)
 	describe(d *Description)
 	stats() Stats
 	// observed waits until Config.Observe was told of what has ended.

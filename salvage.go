@@ -76,7 +76,7 @@ func (s *salvage) open(arrays map[int]namedArray) error {
 	if err != nil {
 		return joinClose(err, q.Close)
 	}
-	s.t3 = &tier3{v: s.v, q: q, slots: m, page: page, timeout: s.cfg.Timeout, arrays: arrays}
+	s.t3 = &tier3{v: s.v, q: q, slots: m, page: page, timeout: s.cfg.Timeout, resets: s.resets, arrays: arrays}
 	slices.SortStableFunc(s.pages, func(a, b unsavedPage) int { return a.drive - b.drive })
 	return nil
 }

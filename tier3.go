@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tritier/tritier/libnvm"
@@ -20,7 +21,8 @@ type tier3 struct {
 	slots   *volume.Memory
 	page    int
 	timeout time.Duration
-	mu      sync.RWMutex // guards arrays
+	resets  *atomic.Uint64 // by reset: those that others ask for they count themselves
+	mu      sync.RWMutex   // guards arrays
 	arrays  map[int]namedArray
 }
 
@@ -32,7 +34,7 @@ type namedArray struct {
 // queueDepth is the number of commands in flight on each drive.
 const queueDepth = 128
 
-func newTier3(v *volume.Volume, slots []byte, timeout time.Duration) (*tier3, error) {
+func newTier3(v *volume.Volume, slots []byte, timeout time.Duration, resets *atomic.Uint64) (*tier3, error) {
 	q, err := v.OpenQueue(queueDepth)
 	if err != nil {
 		return nil, err
@@ -41,7 +43,7 @@ func newTier3(v *volume.Volume, slots []byte, timeout time.Duration) (*tier3, er
 	if err != nil {
 		return nil, joinClose(fmt.Errorf("t2: the drives cannot reach it: %w", err), q.Close)
 	}
-	return &tier3{v: v, q: q, slots: m, page: v.PageSize(), timeout: timeout, arrays: map[int]namedArray{}}, nil
+	return &tier3{v: v, q: q, slots: m, page: v.PageSize(), timeout: timeout, resets: resets, arrays: map[int]namedArray{}}, nil
 }
 
 // Drive is the number of the drive that has a page, as the volume stripes: host.Tier3.
@@ -93,7 +95,7 @@ func (p *pending) Wait(ctx context.Context) error {
 	// is still in use.
 	err := p.t.q.Wait(ctx, p.b)
 	if err != nil && !p.b.Done() {
-		if r := p.t.Recover(ctx); r != nil {
+		if r := p.t.reset(ctx); r != nil {
 			return errors.Join(err, r)
 		}
 		if err = p.t.q.Wait(ctx, p.b); err != nil && !p.b.Done() {
@@ -132,10 +134,19 @@ func (t *tier3) Flush(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil || !held(err) {
 		return err
 	}
-	if r := t.Recover(ctx); r != nil {
+	if r := t.reset(ctx); r != nil {
 		return errors.Join(err, r)
 	}
 	return t.v.FlushContext(ctx)
+}
+
+// reset is a Recover of this end's own accord, and counts it, if it succeeds.
+func (t *tier3) reset(ctx context.Context) error {
+	err := t.Recover(ctx)
+	if err == nil {
+		t.resets.Add(1)
+	}
+	return err
 }
 
 // held says whether an operation of the store itself timed out, or is not begun
@@ -168,29 +179,37 @@ func (t *tier3) name(id int) string {
 
 // close gives everything back, and closes the store in between by closeStore. A drive
 // that may still use the slots is reset first; if that fails, the end of its controller
-// ends that too.
-func (t *tier3) close(closeStore func() error) error {
-	err := t.freed()
+// ends that too. all says that nothing stays open and that no drive uses the slots, whatever
+// the store complains of.
+func (t *tier3) close(closeStore func() error) (all bool, err error) {
+	err = t.freed()
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
 		defer cancel()
-		_ = t.Recover(ctx) // whether it helped is seen next
+		_ = t.reset(ctx) // whether it helped is seen next
 		err = t.freed()
 	}
 	if t.q != nil {
-		return err // a batch has not ended
+		return false, err // a batch has not ended
 	}
-	if t.slots == nil {
-		return closeStore()
+	all, err = closed(closeStore)
+	if !all || t.slots == nil {
+		return all, err
 	}
+	if failed := t.slots.Free(); failed != nil {
+		return false, errors.Join(err, failed)
+	}
+	t.slots = nil
+	return true, err
+}
+
+// closed closes a store, and says whether it is closed: one that could not write its own last
+// words is, and says nothing of them when it is closed again.
+func closed(closeStore func() error) (bool, error) {
 	if err := closeStore(); err != nil {
-		return err
+		return closeStore() == nil, err
 	}
-	err = t.slots.Free()
-	if err == nil {
-		t.slots = nil
-	}
-	return err
+	return true, nil
 }
 
 // freed closes what is still open, as far as it goes.

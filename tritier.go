@@ -137,7 +137,8 @@ func (m *Memory) Check() error {
 
 // Close flushes, closes the store and frees the tiers. A drive that leaves writes unanswered is
 // reset, and they are written then, unless the reset fails, which costs no other drive's pages;
-// what it goes on to leave unanswered costs a few time-outs in all. Its error says what could not be written: it is lost. When ctx
+// what it goes on to leave unanswered costs a few time-outs in all. Its error says what could not be written: it is lost, and
+// all else is freed, but for what a drive or kernels may still use, which another Close frees. When ctx
 // ends before all was written, or kernels or a Watch still run, the Memory stays open and Close can be called again: until then nothing may launch
 // kernels with its arrays, whose I/O may have ended. A Close after one that closed
 // the Memory does nothing. Every other call answers ErrClosed then, but for those without
@@ -168,10 +169,11 @@ func (m *Memory) release() error {
 	if m.eng == nil {
 		return joinClose(closeStore(), m.halt)
 	}
-	if err := m.eng.release(closeStore); err != nil {
+	all, err := m.eng.release(closeStore)
+	if !all {
 		return err
 	}
-	return m.halt()
+	return joinClose(err, m.halt)
 }
 
 // halt ends the drives' service threads.

@@ -1,7 +1,6 @@
 package copyeng
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,8 @@ import (
 	"unicode"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tritier/tritier/internal/yamlfile"
 )
 
 // CalibrationVersion is the version of the file's schema.
@@ -263,12 +264,10 @@ func ParseCalibration(data []byte) (*Calibration, error) {
 		return nil, unreadable(fmt.Sprintf("%d bytes are too many (at most %d)", len(data), maxCalibrationFile))
 	}
 	c := new(Calibration)
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) { // an empty one lacks its version
+	if err := yamlfile.Decode(data, c); errors.Is(err, yamlfile.ErrMore) {
+		return nil, unreadable("it holds " + err.Error())
+	} else if err != nil && !errors.Is(err, io.EOF) { // an empty one lacks its version
 		return nil, unreadable(firstLine(err))
-	}
-	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, unreadable("it holds more than one YAML document")
 	}
 	if err := c.Check(); err != nil {
 		return nil, err

@@ -187,6 +187,8 @@ func TestParseCalibrationRefuses(t *testing.T) {
 		"path twice":       {strings.Replace(text, "    batch: [", "    batch: [1.0]\n    batch: [", 1), "already defined"},
 		"not a number":     {strings.Replace(text, "    batch: [36.0,", "    batch: [.nan,", 1), "not positive"},
 		"infinite":         {strings.Replace(text, "    batch: [36.0,", "    batch: [.inf,", 1), "not positive"},
+		"part of a page":   {strings.Replace(text, "pages: [1, 2,", "pages: [1, 2.5,", 1), "here must be a whole number"},
+		"part of version":  {strings.Replace(text, "version: 1\n", "version: 1.9\n", 1), "[2:10] here must be a whole number"},
 		"pages overflow":   {strings.Replace(text, "pages: [1, 2,", "pages: [1, 99999999999999999999,", 1), "overflow"},
 		"empty":            {"", "version 0"},
 		"long":             {text + "# " + strings.Repeat("x", maxCalibrationFile), "too many"},

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tritier/tritier/internal/smallfile"
+	"github.com/tritier/tritier/internal/yamlfile"
 )
 
 // fileVersion is the version of saved policies that this program reads and
@@ -48,12 +48,10 @@ func LoadFile(path string) (Spec, error) {
 // parseFile reads the content of a saved policy.
 func parseFile(raw []byte) (Spec, error) {
 	var f file
-	d := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict())
-	if err := d.Decode(&f); err != nil && err != io.EOF { // an empty file has no version
+	if err := yamlfile.Decode(raw, &f); errors.Is(err, yamlfile.ErrMore) {
+		return Spec{}, fmt.Errorf("%w: a saved policy is one", err)
+	} else if err != nil && !errors.Is(err, io.EOF) { // an empty file has no version
 		return Spec{}, err
-	}
-	if err := d.Decode(new(file)); err != io.EOF {
-		return Spec{}, errors.New("more than one YAML document: a saved policy is one")
 	}
 	if f.Version != fileVersion {
 		return Spec{}, fmt.Errorf("version %d, this program reads version %d", f.Version, fileVersion)

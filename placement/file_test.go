@@ -39,6 +39,7 @@ func TestLoadErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ content, want string }{
 		"empty":     {"", "version 0"},
 		"version":   {"version: 2\npolicy: lru\n", "version 2, this program reads version 1"},
+		"part":      {"version: 1.9\npolicy: lru\n", "[1:10] here must be a whole number"},
 		"unversion": {"policy: lru\n", "version 0"},
 		"unknown":   {"version: 1\npolicy: lru\nframes: 3\n", "frames"},
 		"twice":     {"version: 1\npolicy: lru\npolicy: arc\n", "policy"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
+	"github.com/tritier/tritier/internal/yamlfile"
 	"github.com/tritier/tritier/sim/tune"
 	"github.com/tritier/tritier/tier/gpu"
 )
@@ -113,12 +113,10 @@ func readSpace(path string) (f spaceFile, err error) {
 	if len(raw) > maxSpaceBytes {
 		return f, fmt.Errorf("longer than %d bytes: that is no space to search", maxSpaceBytes)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict())
-	if err := d.Decode(&f); err != nil && err != io.EOF {
+	if err := yamlfile.Decode(raw, &f); errors.Is(err, yamlfile.ErrMore) {
+		return f, fmt.Errorf("%w: a space to search is one", err)
+	} else if err != nil && !errors.Is(err, io.EOF) {
 		return f, errors.New(yaml.FormatError(err, false, false)) // without the source, a line of which may be the whole file
-	}
-	if err := d.Decode(new(spaceFile)); err != io.EOF {
-		return f, errors.New("more than one YAML document: a space to search is one")
 	}
 	for name, list := range map[string][]string{"placers": f.Placers, "t1": f.T1, "t2": f.T2} {
 		if list != nil && len(list) == 0 {

@@ -27,7 +27,7 @@ type rule struct {
 const rootOnly = "."
 
 var rules = []rule{
-	{"placement", []string{"placement", "internal/smallfile"}, "policies are pure: no I/O but for saved ones, no clock, no other part of the house"},
+	{"placement", []string{"placement", "internal/smallfile", "internal/yamlfile"}, "policies are pure: no I/O but for saved ones, no clock, no other part of the house"},
 	{"placement/policytest", []string{"placement"}, "tests policies alone"},
 	{"tier", []string{"placement", "tier", "internal/gate"}, "takes engines and stores through interfaces of its own"},
 	{"tier/layout", nil, "the device's structs, for whoever sets them up: stands alone"},
@@ -38,7 +38,7 @@ var rules = []rule{
 	{"tier/gpu", []string{"tier", "placement", "bamio", "copyeng", "libnvm", "cuda", "internal/gate"}, "the GPU-orchestrated engine's host part"},
 	{"libnvm", []string{"libnvm", "internal/vfio", "internal/uring", "internal/servicetime", "internal/pci", "internal/qemu", "internal/memfd", "internal/units"}, "the driver is free of CUDA, and knows neither tiers nor simulator"},
 	{"cuda", []string{"cuda", "internal/nap"}, "the driver API knows nothing of tiers"},
-	{"copyeng", []string{"copyeng", "cuda", "internal/pinned", "internal/smallfile"}, "moves bytes between host and GPU"},
+	{"copyeng", []string{"copyeng", "cuda", "internal/pinned", "internal/smallfile", "internal/yamlfile"}, "moves bytes between host and GPU"},
 	{"bamio", []string{"bamio", "libnvm", "cuda", "internal/nap", "internal/pinned"}, "GPU-initiated I/O"},
 	{"sim", []string{"sim", "tier", "placement", "internal/servicetime", "internal/units"}, "no CUDA, no backend"},
 	{"sim/report", []string{"sim", "tier", "placement", "internal/servicetime", "internal/svgtext", "internal/units"}, "tables, pages and charts of the simulator's results"},
@@ -56,8 +56,9 @@ var rules = []rule{
 	{"internal/lint", nil, "looks at source only"},
 	{"internal/devicerig", nil, "stands alone: the tests of the device side bring their programs"},
 	{"internal/units", nil, "stands alone"},
-	{"internal/servicetime", []string{"internal/units", "internal/smallfile"}, "one schema for simulator and drives"},
+	{"internal/servicetime", []string{"internal/units", "internal/smallfile", "internal/yamlfile"}, "one schema for simulator and drives"},
 	{"internal/smallfile", nil, "stands alone"},
+	{"internal/yamlfile", nil, "stands alone"},
 	{"internal/svgtext", nil, "stands alone"},
 	{"internal/uring", nil, "stands alone"},
 	{"internal/vfio", []string{"internal/vfio"}, "stands alone, with its fake"},
@@ -211,6 +212,7 @@ func TestRules(t *testing.T) {
 		{"cuda", "internal/gpuinfo", false},
 		{"copyeng", "internal/pinned", true},
 		{"copyeng", "internal/smallfile", true},
+		{"internal/yamlfile", "internal/smallfile", false},
 		{"internal/smallfile", "internal/units", false},
 		{"internal/pinned", "cuda", false},
 		{"internal/gpuinfo", "cuda", false},

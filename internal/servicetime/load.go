@@ -1,7 +1,6 @@
 package servicetime
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tritier/tritier/internal/smallfile"
+	"github.com/tritier/tritier/internal/yamlfile"
 )
 
 //go:embed presets/*.yaml
@@ -92,12 +92,10 @@ func Parse(data []byte) (*Model, error) {
 		return nil, fmt.Errorf("%d bytes are too many for a model (at most %d)", len(data), maxFile)
 	}
 	m := new(Model)
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	if err := d.Decode(m); err != nil {
+	if err := yamlfile.Decode(data, m); errors.Is(err, yamlfile.ErrMore) {
+		return nil, fmt.Errorf("holds %w", err)
+	} else if err != nil {
 		return nil, inWords(err)
-	}
-	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("holds more than one YAML document")
 	}
 	if err := m.Validate(); err != nil {
 		return nil, err

@@ -60,6 +60,7 @@ func TestLoadErrors(t *testing.T) {
 		{"text for a number", "value: 45000", `value: "x"`, "column 25: here must be a number"},
 		{"list for a number", "value: 45000", "value: [1]", "here must be a number"},
 		{"fields for a whole number", "count: 4", "count: {a: 1}", "here must be a whole number"},
+		{"part of a drive", "count: 4", "count: 4.7", "line 7, column 10: here must be a whole number"},
 		{"number too large", "count: 4", "count: 1e300", "the number is too large"},
 		{"infinite count", "count: 4", "count: .inf", "the number is too large"},
 		{"number for fields", "  read:", "  read: 5\n  other:", "line 8, column 9: int was used"},

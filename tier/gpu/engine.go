@@ -300,6 +300,13 @@ func (e *Engine) Close() error {
 	return e.release()
 }
 
+// Closed says whether Close has ended the engine, which it can have done with an error.
+func (e *Engine) Closed() bool {
+	_ = e.mu.enter(context.Background()) // cannot fail
+	defer e.mu.leave()
+	return e.closed
+}
+
 // release gives everything back, first what kernels might still use. Once they cannot,
 // the engine is closed, whatever the rest says.
 func (e *Engine) release() error {
@@ -308,16 +315,20 @@ func (e *Engine) release() error {
 			return err
 		}
 	}
+	var errs []error
 	if e.io != nil {
-		if err := e.io.Close(); err != nil {
+		err := e.io.Close()
+		var busy *bamio.BusyError
+		var held *bamio.HeldError
+		if errors.As(err, &busy) || errors.As(err, &held) {
 			return err
 		}
+		errs = append(errs, err) // of a single step: the rest was done
 	}
 	e.closed = true
 	if e.reuse != nil {
 		e.reuse.stop()
 	}
-	var errs []error
 	if e.attend != nil {
 		errs = append(errs, e.attend.close())
 	}
