@@ -14,7 +14,12 @@ import (
 // by pieces that are written in order (radix partitioning, as Manegold, Boncz and Kersten,
 // 2002), into ranges of vertices whose counts fit into a cache, and sorted there.
 func generate(ctx context.Context, k kronecker, edges uint64) (*csr, error) {
-	b := builder{d: k.drawer(), drawn: edges, shift: rangeShift(k.scale), g: &csr{offsets: make([]uint64, uint64(1)<<k.scale+1)}}
+	return build(ctx, k, edges, rangeShift(k.scale))
+}
+
+// build is generate with ranges of 2^shift vertices.
+func build(ctx context.Context, k kronecker, edges uint64, shift int) (*csr, error) {
+	b := builder{d: k.drawer(), drawn: edges, shift: shift, g: &csr{offsets: make([]uint64, uint64(1)<<k.scale+1)}}
 	for _, step := range []func(context.Context) error{b.count, b.part, b.sort} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -141,7 +146,7 @@ func (b *builder) sortRange(s *sorter, r uint64) (kept uint64) {
 	to, from := b.to[b.starts[r]:b.starts[r+1]], b.from[b.starts[r]:b.starts[r+1]]
 	clear(s.next)
 	for _, v := range from {
-		s.next[v+1]++
+		s.next[int(v)+1]++ // 16 bits do not hold the number after the last
 	}
 	for v := range len(s.next) - 1 {
 		s.next[v+1] += s.next[v]

@@ -55,3 +55,35 @@ func TestGraph(t *testing.T) {
 		}
 	}
 }
+
+// TestGraphRanges: a graph is the same whatever the size of the ranges that it is built in, up to
+// the largest, whose last vertex has the number 2^16-1.
+func TestGraphRanges(t *testing.T) {
+	const scale, drawn = 17, 1 << 20
+	k := kronecker{scale: scale, seed: 1}
+	lists := make([][]uint32, 1<<scale)
+	draws := k.drawer()
+	for i := range uint64(drawn) {
+		if u, v := draws.edge(i); u != v {
+			lists[u], lists[v] = append(lists[u], v), append(lists[v], u)
+		}
+	}
+	for v, list := range lists {
+		slices.Sort(list)
+		lists[v] = slices.Compact(list)
+	}
+	if rangeShift(30) != 16 || len(lists[1<<16-1]) == 0 || len(lists[1<<17-1]) == 0 {
+		t.Fatal("the last vertices of the largest ranges have no neighbour: take another seed")
+	}
+	for _, shift := range []int{6, 15, 16} {
+		g, err := build(t.Context(), k, drawn, shift)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for v, want := range lists {
+			if got := g.of(uint32(v)); !slices.Equal(got, want) {
+				t.Fatalf("ranges of 2^%d vertices: vertex %d has neighbours %v, want %v", shift, v, got, want)
+			}
+		}
+	}
+}

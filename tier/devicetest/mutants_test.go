@@ -109,6 +109,8 @@ var mutants = []mutant{
 	{"the hand passes what is behind the victim", "victim.cuh", "hand + p->from, hand + p->to);", "hand + p->from, hand + width);", plain, "parity-lanes"},
 	{"who was overtaken begins where it looked", "victim.cuh", "uint32_t later = open & ~((1u << p->from) - 1);", "uint32_t later = open;", plain, traps},
 	{"who was overtaken clears nothing", "victim.cuh", "bool passed = g.rank() >= p.from &&", "bool passed = p.from == 0 && g.rank() >= p.from &&", plain, traps},
+	{"a group with gaps votes by lane", "victim.cuh", "if (g.mask() == ~0u) {", "if (g.mask() != 0) {", plain, traps},
+	{"a hand of a group's own passes what is behind the victim", "victim.cuh", "s->own += own ? p.to : 0;", "s->own += own ? width : 0;", plain, traps},
 	{"the reference bit stays", "victim.cuh", "        atomic_and_relaxed_gpu(t.entries + page, ~kRef);", "        (void)page;", plain, "parity"},
 	{"a page comes with its reference bit", "fill.cuh", "| (writes ? kDirty : 0);", "| (writes ? kDirty : 0) | kRef;", plain, "parity"},
 	{"a victim is kept twice", "evict.cuh", "            again = true;", "            again = false;", plain, "parity"},

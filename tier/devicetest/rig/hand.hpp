@@ -1,5 +1,5 @@
 // T1's victims by themselves: frames whose pages are taken by groups of one lane and of many,
-// alone and several at once.
+// with gaps and without, alone and several at once, by the common hand and by hands of their own.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,50 @@
 #include "compaction.hpp"
 
 namespace rig {
+
+// GapLanes is a group that is not all of its warp: rank r has the r-th lane of a mask.
+class GapLanes {
+public:
+    GapLanes(Crew* crew, uint32_t rank, uint32_t mask) : ranks_(crew, rank), mask_(mask) {}
+    uint32_t mask() const { return mask_; }
+    uint32_t size() const { return ranks_.size(); }
+    uint32_t lane() const { return at(ranks_.rank()); }
+    uint32_t rank() const { return ranks_.rank(); }
+    bool leads() const { return ranks_.leads(); }
+    uint32_t ballot(bool p) const {
+        uint32_t votes = 0;
+        for (uint32_t all = ranks_.ballot(p); all != 0; all &= all - 1) {
+            votes |= 1u << at(lowest_bit(all));
+        }
+        return votes;
+    }
+    bool any(bool p) const { return ballot(p) != 0; }
+    template <class T>
+    T from(T v, uint32_t lane) const {
+        return ranks_.from(v, bits_below(mask_, lane));
+    }
+    void sync() const { ranks_.sync(); }
+
+private:
+    uint32_t at(uint32_t rank) const {
+        uint32_t m = mask_;
+        for (; rank != 0; rank--) {
+            m &= m - 1;
+        }
+        return lowest_bit(m);
+    }
+    ThreadLanes ranks_;
+    uint32_t mask_;
+};
+
+// scattered is a mask of so many lanes.
+inline uint32_t scattered(Random* r, uint32_t lanes) {
+    uint32_t mask = 0;
+    while (count_bits(mask) < lanes) {
+        mask |= 1u << r->below(32);
+    }
+    return mask;
+}
 
 // Turn is one turn of the hand, from first on. Page p is in frame p: some with their reference
 // bit, some pinned, some frames in motion.
@@ -58,8 +102,10 @@ struct Turn {
                 }
             }
         };
+        std::vector<uint32_t> masks;
         for (uint32_t i = 0; i < groups; i++) {
             crews.push_back(std::make_unique<Crew>(lanes));
+            masks.push_back(scattered(&r, lanes));
         }
         for (uint32_t i = 0; i < groups; i++) {
             for (uint32_t k = 0; k < lanes; k++) {
@@ -67,7 +113,7 @@ struct Turn {
                     if (lanes == 1) {
                         each(Solo{}, i);
                     } else {
-                        each(ThreadLanes(crews[i].get(), k), i);
+                        each(GapLanes(crews[i].get(), k, masks[i]), i);
                     }
                 });
             }
@@ -111,10 +157,45 @@ struct Turn {
     std::vector<uint32_t> open; // frames
 };
 
+// own_hand: who has been round twice in vain looks at all frames from the first one on, each once,
+// and leaves the common hand where it is. One frame is open, all others are pinned.
+inline uint32_t own_hand(uint32_t frames, uint32_t lanes, uint64_t seed) {
+    Turn turn(frames, seed % 5000, seed);
+    Context<MemoryStore> t = turn.w.context(0);
+    uint32_t open = static_cast<uint32_t>(turn.r.below(frames)), mask = scattered(&turn.r, lanes);
+    for (uint32_t f = 0; f < frames; f++) {
+        store_relaxed_gpu(t.entries + f, moved(0, kResidentT1, f) + (f == open ? 0 : kPin));
+    }
+    Crew crew(lanes);
+    std::vector<std::thread> threads;
+    for (uint32_t k = 0; k < lanes; k++) {
+        threads.emplace_back([&, k] {
+            GapLanes g(&crew, k, mask);
+            Scan s{Wait::start(), 2, 0, 0, 0, 2, 0, 0};
+            Victim v{kNone, kNone, 0};
+            bool found = false;
+            for (uint32_t looks = 0; looks < frames && !found; looks++) {
+                found = scan_window(g, turn.w.context(0), &s, &v);
+            }
+            if (g.leads() && (!found || v.frame != open || s.looked != open + 1 || s.own != open + 1 || s.pinned != open || s.moving != 0 || turn.w.hot()->hand != turn.first)) {
+                turn.w.problems.report("hand: an own one found frame %u for %u of %u with %u lanes, after %u, %u of them pinned, %u in motion; the common one is %llu for %llu",
+                                       v.frame, open, frames, lanes, s.looked, s.pinned, s.moving, (unsigned long long)turn.w.hot()->hand, (unsigned long long)turn.first);
+            }
+        });
+    }
+    for (std::thread& x : threads) {
+        x.join();
+    }
+    return turn.w.problems.count();
+}
+
 inline uint32_t run_hand(uint64_t seed) {
     Random r{mix(seed * 11)};
     for (uint32_t frames : {1u, 2u, 7u, 33u, 64u, 257u, 1000u}) {
         for (uint32_t lanes : {1u, 3u, 32u}) {
+            if (frames < 1000 && own_hand(frames, lanes, r.next()) != 0) {
+                return 1;
+            }
             for (uint32_t groups : {1u, 4u}) {
                 if (groups * lanes > frames) {
                     continue;
